@@ -1,0 +1,33 @@
+# Every target sets the project up first. PYTHON=... names the Python to use, ARGS=... adds
+# options to the command that is run.
+.PHONY: help setup demo test check check-core bench lock clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 14
+
+setup: ## make .venv, or do nothing if it is there
+	@./scripts/setup
+
+demo: setup ## compare the algorithms on the toy problem; writes results/demo
+	.venv/bin/helba compare toy --horizon 130 --repetitions 25 --out results/demo $(ARGS)
+
+test: setup ## run all tests
+	.venv/bin/python -m pytest -n auto $(ARGS)
+
+check: setup ## lint, format, types, layers
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/python -m mypy
+	.venv/bin/lint-imports
+
+check-core: setup ## run the fast tests without OpenFHE, on another Python
+	@./scripts/check-core $(ARGS)
+
+bench: setup ## time a round in the clear
+	.venv/bin/helba bench plain $(ARGS)
+
+lock: ## write locks/ from pyproject.toml; ARGS=--upgrade takes newer versions
+	@./scripts/lock $(ARGS)
+
+clean: ## remove .venv and all caches; results/ stays
+	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,142 @@
+"""HELBA on plain data: the twin of the encrypted algorithm, with the same approximations.
+
+`HelbaTwin` holds what both profiles share: the statistics, the schedule, the batches, and beside
+every choice that of *exact* HELBA, the same algorithm on the same history with an exact inverse,
+root and argmax. A subclass supplies the numerics of one profile.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from helba.bandits.bounds import growth_bound, switch_bound
+from helba.bandits.policy import Array, Decision, Policy
+from helba.bandits.radius import confidence_radius, quadratic_weight
+from helba.bandits.schedule import UpdateSchedule
+from helba.bandits.settings import Settings
+
+__all__ = ["Choice", "HelbaTwin", "Model"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What a batch plays with; everything in it is fixed until the next update.
+
+    `inverse` and `estimate` are the approximate ones, `exact_...` those of exact HELBA. `residual`
+    bounds ||V^(1/2) A V^(1/2) - I|| and `estimate_error` bounds ||w - V^-1 g||_V. `start` is t_j.
+    """
+
+    start: int
+    samples: int
+    inverse: Array
+    estimate: Array
+    residual: float
+    estimate_error: float
+    exact_inverse: Array
+    exact_estimate: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """An arm with the exact index of every arm, and the certified tolerance of the choice."""
+
+    arm: int
+    exact_index: Array
+    tolerance: float
+
+
+class HelbaTwin(Policy):
+    """Statistics, batches and bookkeeping of HELBA.
+
+    `lag` rounds pass before a test's bit arrives, the test may be wrong within `band` of C, and
+    A <= (1 + `excess`) V^-1.
+    """
+
+    lag = 0
+    band = 0.0
+    excess = 0.0
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        d, ridge = settings.dim, settings.ridge
+        self.design: Array = ridge * np.eye(d)
+        self.response: Array = np.zeros(d)
+        self.samples = 0
+        self.trace = 0.0
+        self.schedule = UpdateSchedule(settings, lag=self.lag, band=self.band)
+        identity: Array = np.eye(d) / ridge
+        self.model = Model(
+            start=1,
+            samples=0,
+            inverse=identity,
+            estimate=np.zeros(d),
+            residual=0.0,
+            estimate_error=0.0,
+            exact_inverse=identity,
+            exact_estimate=np.zeros(d),
+        )
+
+    def _choose(self, contexts: Array) -> int:
+        if len(contexts) == 1:
+            self.decision = None
+            return 0
+        choice = self._decide(contexts)
+        index = choice.exact_index
+        best = int(np.argmax(index))
+        self.decision = Decision(
+            arm=choice.arm,
+            exact_arm=best,
+            gap=float(index[best] - np.partition(index, -2)[-2]),
+            loss=float(index[best] - index[choice.arm]),
+            tolerance=choice.tolerance,
+        )
+        return choice.arm
+
+    def _learn(self, context: Array, reward: float) -> None:
+        self.samples += 1
+        self.design += context[:, None] * context
+        self.response += reward * context
+        self.trace += float(context @ self.model.inverse @ context)
+        if self.schedule.due(round=self.round, passed=self._trace_passed()):
+            self.model = self._recompute()
+            self.schedule.restart(round=self.round)
+            self.trace = 0.0
+            self.updates += 1
+
+    @abstractmethod
+    def _decide(self, contexts: Array) -> Choice:
+        """Choose among at least two contexts."""
+
+    @abstractmethod
+    def _trace_passed(self) -> bool:
+        """The bit of the update test for the statistics received so far."""
+
+    @abstractmethod
+    def _recompute(self) -> Model:
+        """The model of all statistics received so far."""
+
+    def _radius(self) -> float:
+        model = self.model
+        return confidence_radius(
+            self.settings, samples=model.samples, estimate_error=model.estimate_error
+        )
+
+    def _gamma(self, radius: float) -> float:
+        return quadratic_weight(self.settings, radius=radius, last_round=self.schedule.last_round)
+
+    def update_bound(self) -> float:
+        """Updates by the trace rule, if it is asked for, and by the growth rule."""
+        if self.settings.schedule == "public":
+            return growth_bound(self.settings)
+        return growth_bound(self.settings) + switch_bound(
+            self.settings, band=self.band, residual=self.excess
+        )
+
+
+def quadratic_forms(contexts: Array, matrix: Array) -> Array:
+    """Return x^T M x for every row x, never below 0."""
+    forms: Array = np.einsum("ij,ij->i", contexts @ matrix, contexts)
+    return np.maximum(forms, 0.0)

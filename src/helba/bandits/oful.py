@@ -1,0 +1,103 @@
+"""OFUL and its rarely switching variants, on plain data (Abbasi-Yadkori et al. 2011).
+
+The index of a context x is <theta, x> + beta ||x||_{V^-1}. OFUL recomputes (theta, V, beta) after
+every round; RSOFUL when det V has grown by 1 + C; RSOFUL-Tr when Tr(V_j^-1 (V - V_j)) has reached
+C, the paper's condition (trace_condition).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from helba.bandits.bounds import batch_regret_bound, switch_bound
+from helba.bandits.policy import Array, Policy
+from helba.bandits.radius import confidence_radius
+from helba.bandits.ridge import RankOneRidge
+from helba.bandits.settings import Settings
+
+__all__ = ["Oful", "RarelySwitchingOful"]
+
+
+class Oful(Policy):
+    """Optimism with the model of all rounds so far; prefer it where nothing is encrypted."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.model = RankOneRidge(dim=settings.dim, ridge=settings.ridge)
+
+    def _choose(self, contexts: Array) -> int:
+        radius = confidence_radius(self.settings, samples=self.model.samples)
+        return _optimistic(contexts, self.model.estimate, self.model.inverse, radius)
+
+    def _learn(self, context: Array, reward: float) -> None:
+        self.model.add(context, reward)
+        self.updates += 1
+
+    def regret_bound(self) -> float | None:
+        """The classical bound, as the batched one with batches of one round; None if tuned."""
+        if self.settings.radius_scale < 1.0:
+            return None
+        return batch_regret_bound(self.settings, trace_growth=0.0)
+
+
+@dataclass(frozen=True)
+class _Frozen:
+    """The model that a batch plays with."""
+
+    estimate: Array
+    inverse: Array
+    log_determinant: float
+    radius: float
+
+
+class RarelySwitchingOful(Policy):
+    """RSOFUL (`rule="determinant"`) and RSOFUL-Tr (`rule="trace"`)."""
+
+    def __init__(self, settings: Settings, *, rule: str) -> None:
+        super().__init__(settings)
+        self.rule = rule
+        self.model = RankOneRidge(dim=settings.dim, ridge=settings.ridge)
+        self.trace = 0.0
+        self.frozen = self._freeze()
+
+    def _choose(self, contexts: Array) -> int:
+        frozen = self.frozen
+        return _optimistic(contexts, frozen.estimate, frozen.inverse, frozen.radius)
+
+    def _learn(self, context: Array, reward: float) -> None:
+        self.model.add(context, reward)
+        self.trace += float(context @ self.frozen.inverse @ context)
+        if self._due():
+            self.frozen = self._freeze()
+            self.trace = 0.0
+            self.updates += 1
+
+    def _due(self) -> bool:
+        threshold = self.settings.trace_threshold
+        if self.rule == "trace":
+            return self.trace >= threshold
+        grown = self.model.log_determinant - self.frozen.log_determinant
+        return grown >= math.log1p(threshold)
+
+    def _freeze(self) -> _Frozen:
+        model = self.model
+        radius = confidence_radius(self.settings, samples=model.samples)
+        return _Frozen(model.estimate.copy(), model.inverse.copy(), model.log_determinant, radius)
+
+    def update_bound(self) -> float:
+        """Each switch multiplies the determinant by 1 + C at least, under either rule."""
+        return switch_bound(self.settings)
+
+    def regret_bound(self) -> float | None:
+        """Both rules keep ||x||_{V_j^-1}^2 <= (1 + C) ||x||_{V_t^-1}^2."""
+        if self.settings.radius_scale < 1.0:
+            return None
+        return batch_regret_bound(self.settings, trace_growth=self.settings.trace_threshold)
+
+
+def _optimistic(contexts: Array, estimate: Array, inverse: Array, radius: float) -> int:
+    widths = np.einsum("ij,ij->i", contexts @ inverse, contexts)
+    return int(np.argmax(contexts @ estimate + radius * np.sqrt(np.maximum(widths, 0.0))))

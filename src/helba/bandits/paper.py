@@ -1,0 +1,169 @@
+"""The `paper` profile of HELBA's twin: cold inverse, iterated root, amax and acomp.
+
+It follows the paper's low-switching algorithm with its precisions eps_j, 1/t and 1/(4.1 t), and
+with iteration counts that reach them (errata 1 to 4 and 14). It is the reference for the numbers
+and the baseline for speed; prefer the fast profile for use.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from helba.bandits.bounds import paper_profile_bound
+from helba.bandits.helba import Choice, HelbaTwin, Model, quadratic_forms
+from helba.bandits.policy import Array
+from helba.bandits.radius import paper_index_range, paper_radius
+from helba.bandits.ridge import solve_ridge
+from helba.bandits.settings import Settings
+from helba.numerics.compare import acomp, argmax_tolerance, new_comp
+from helba.numerics.inverse import invert_cold
+from helba.numerics.root import root_error_at, root_iterations, square_root
+
+__all__ = ["PaperTwin", "argmax_precision", "inverse_floor", "root_interval"]
+
+PLAIN_NOISE = 1e-14
+UPDATE_THRESHOLD = 0.45
+
+
+def inverse_floor(settings: Settings, *, batch_start: int) -> float:
+    """Return eps_j = L/(t_j^(3/2) sqrt(lambda + L^2 t_j)); the inverse is good to eps_j/L^2."""
+    start, length = max(1, batch_start), settings.length
+    return length / (start * math.sqrt(start * (settings.ridge + length**2 * start)))
+
+
+def root_interval(settings: Settings, *, batch_start: int) -> tuple[float, float]:
+    """Return [c1, c2] for the argument of the root: the floor eps_j, and the largest norm added."""
+    floor = inverse_floor(settings, batch_start=batch_start)
+    ridge = settings.ridge
+    return floor, floor + settings.length**2 * (1.0 / math.sqrt(ridge) + 1.0 / ridge)
+
+
+def argmax_precision(round: int) -> float:
+    """Return eps'_t = 1/(4.1 t), the precision of acomp in round t."""
+    return 1.0 / (4.1 * round)
+
+
+class PaperTwin(HelbaTwin):
+    """HELBA's twin with the numerics of the paper."""
+
+    band = 0.25  # the test's 1/(4t)
+    excess = 0.0  # a cold start approaches V^-1 from below
+    worst_estimate_error = 0.0
+
+    def _radius(self) -> float:
+        model = self.model
+        return paper_radius(
+            self.settings,
+            round=self.round,
+            batch_start=model.start,
+            estimate_error=model.estimate_error,
+        )
+
+    def _decide(self, contexts: Array) -> Choice:
+        if self.settings.bonus == "sqrt":
+            index, exact, error, interval = self._root_index(contexts)
+        else:
+            index, exact, error, interval = self._quadratic_index(contexts)
+        # The range holds with probability 1 - delta; when it does not, the true one stands in.
+        least = min(interval[0], float(index.min()))
+        span = max(interval[1], float(index.max())) - least
+        precision = argmax_precision(self.round)
+        vector = acomp((index - least) / span, error=precision)
+        tolerance = span * argmax_tolerance(error=precision, noise=PLAIN_NOISE)
+        return Choice(
+            arm=int(np.argmax(vector.value)),
+            exact_index=exact,
+            tolerance=tolerance + 2.0 * error,
+        )
+
+    def _root_index(self, contexts: Array) -> tuple[Array, Array, float, tuple[float, float]]:
+        """Index, exact index, how far they may differ, and the range of the index."""
+        model, t = self.model, self.round
+        beta = self._radius()
+        low, high = root_interval(self.settings, batch_start=model.start)
+        steps = root_iterations(low=low, high=high, error=1.0 / t)
+        z = quadratic_forms(contexts, model.inverse) + low
+        root = square_root(z, low=low, high=high, iterations=steps)
+        index = contexts @ model.estimate + beta * (root.value + 1.0 / t)
+        true = quadratic_forms(contexts, model.exact_inverse)
+        exact = contexts @ model.exact_estimate + beta * (np.sqrt(true + low) + 1.0 / t)
+        lost = root_error_at(z, high=high, iterations=steps)
+        drift = model.residual * true / (2.0 * np.sqrt((1.0 - model.residual) * true + low))
+        errors = beta * (lost + drift) + model.estimate_error * np.sqrt(true)
+        interval = paper_index_range(self.settings, radius=beta, round=t, floor=low)
+        return index, exact, float(errors.max()), interval
+
+    def _quadratic_index(self, contexts: Array) -> tuple[Array, Array, float, tuple[float, float]]:
+        model, settings = self.model, self.settings
+        beta = self._radius()
+        gamma = self._gamma(beta)
+        true = quadratic_forms(contexts, model.exact_inverse)
+        z = quadratic_forms(contexts, model.inverse)
+        index = contexts @ model.estimate + gamma / 2.0 * z
+        exact = contexts @ model.exact_estimate + gamma / 2.0 * true
+        errors = model.estimate_error * np.sqrt(true) + gamma / 2.0 * model.residual * true
+        mean = min(settings.parameter_bound * settings.length, settings.reward_max)
+        width = settings.length**2 / settings.ridge
+        most = mean + beta * math.sqrt(width) + gamma * (1.0 + model.residual) * width / 2.0
+        least = -mean - beta**2 / (2.0 * gamma * (1.0 - model.residual))
+        return index, exact, float(errors.max()), (least, most)
+
+    def _trace_passed(self) -> bool:
+        settings, plays = self.settings, self.schedule.plays + 1
+        ridge = settings.ridge
+        reach = settings.length**2 * (1.0 / ridge + 1.0 / math.sqrt(ridge)) * plays
+        if reach <= settings.trace_threshold + 1.0 / (4.0 * self.round):
+            return False  # it cannot have passed by more than the band
+        compared = new_comp(
+            np.array(min(1.0, self.trace / reach)),
+            np.array(settings.trace_threshold / reach),
+            gap=1.0 / (4.0 * self.round * reach),
+            error=UPDATE_THRESHOLD,
+        )
+        return float(compared.value) > UPDATE_THRESHOLD
+
+    def _recompute(self) -> Model:
+        settings = self.settings
+        floor = inverse_floor(settings, batch_start=self.round)
+        inverse = invert_cold(
+            self.design,
+            ridge=settings.ridge,
+            trace_bound=settings.ridge * settings.dim + settings.length**2 * self.samples,
+            error=floor / settings.length**2,
+        )
+        # A = V^-1 (I - (I - V/c)^(2^k)), so lambda times the spectral error bounds the residual.
+        residual = settings.ridge * inverse.certificate.error
+        drift = residual * settings.reward_max * math.sqrt(self.samples)
+        self.worst_estimate_error = max(self.worst_estimate_error, drift)
+        exact_inverse, exact_estimate = solve_ridge(self.design, self.response)
+        return Model(
+            start=self.round,
+            samples=self.samples,
+            inverse=inverse.value,
+            estimate=inverse.value @ self.response,
+            residual=residual,
+            estimate_error=drift,
+            exact_inverse=exact_inverse,
+            exact_estimate=exact_estimate,
+        )
+
+    def regret_bound(self) -> float | None:
+        """Theorem 2's corollary for the sqrt bonus, the trace schedule and an untuned radius."""
+        settings = self.settings
+        if settings.schedule == "public" or settings.radius_scale < 1.0 or settings.bonus != "sqrt":
+            return None
+        T = settings.horizon
+        beta = paper_radius(settings, round=T, batch_start=T) + max(1.0, self.worst_estimate_error)
+        floor = inverse_floor(settings, batch_start=1)
+        least, most = paper_index_range(settings, radius=beta, round=1, floor=floor)
+        tolerance = max(
+            argmax_tolerance(error=argmax_precision(t), noise=PLAIN_NOISE) for t in (1, T)
+        )
+        return paper_profile_bound(
+            settings,
+            band=self.band,
+            estimate_error=self.worst_estimate_error,
+            tolerance_sum=T * (most - least) * tolerance,
+        )

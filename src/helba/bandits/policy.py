@@ -1,0 +1,109 @@
+"""The interface of a policy: `select` an arm, then `update` with what it earned."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.bandits.settings import Settings
+from helba.errors import InvalidInput
+
+__all__ = ["Array", "Decision", "Policy"]
+
+Array = NDArray[np.float64]
+
+# A norm computed in floating point may pass the bound by rounding alone.
+ROUNDING = 1 + 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """One choice of an approximate policy beside that of its exact counterpart on the same history.
+
+    `gap` is by how much, in units of the score, the best exact index exceeds the second best, and
+    `tolerance` the certified distance within which the choice may differ: a *tie* is a round with
+    `gap <= tolerance`. `loss` is the exact index of the best arm minus that of the chosen one.
+    """
+
+    arm: int
+    exact_arm: int
+    gap: float
+    loss: float
+    tolerance: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the approximate policy plays the arm that the exact one would play."""
+        return self.arm == self.exact_arm
+
+    @property
+    def tie(self) -> bool:
+        """Whether the certificate admits another arm than the exact policy's."""
+        return self.gap <= self.tolerance
+
+
+class Policy(ABC):
+    """Plays one arm a round and learns from its reward.
+
+    `select(contexts)` takes the K x d features of this round's arms (arms may be fewer than
+    `settings.arms`, and differ from round to round) and returns a row number. `update(context,
+    reward)` takes the played row and its reward. Rewards past `settings.reward_max` are clipped to
+    it and counted in `clipped`. `updates` counts how often the model was recomputed. `decision`
+    describes the last choice of a policy that approximates another one, and is None for all others.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.round = 0
+        self.updates = 0
+        self.clipped = 0
+        self.decision: Decision | None = None
+
+    def select(self, contexts: Array) -> int:
+        """Return the row of `contexts` to play."""
+        self.round += 1
+        return self._choose(self._checked(contexts))
+
+    @abstractmethod
+    def _choose(self, contexts: Array) -> int: ...
+
+    def update(self, context: Array, reward: float) -> None:
+        """Learn that playing `context` earned `reward`."""
+        row = np.asarray(context, dtype=np.float64)
+        self._checked(row[None, :] if row.ndim == 1 else row)
+        if not math.isfinite(reward):
+            raise InvalidInput("reward", reward, "finite")
+        limit = self.settings.reward_max
+        if abs(reward) > limit:
+            self.clipped += 1
+            reward = math.copysign(limit, reward)
+        self._learn(row, float(reward))
+
+    @abstractmethod
+    def _learn(self, context: Array, reward: float) -> None: ...
+
+    def update_bound(self) -> float:
+        """A proven bound on `updates` over the horizon."""
+        return float(self.settings.horizon)
+
+    def regret_bound(self) -> float | None:
+        """A bound on the regret over the horizon, with probability 1 - delta, if one is known."""
+        return None
+
+    def _checked(self, contexts: Array) -> Array:
+        rows = np.asarray(contexts, dtype=np.float64)
+        limit = self.settings
+        if rows.ndim != 2 or rows.shape[1] != limit.dim or not 1 <= rows.shape[0] <= limit.arms:
+            allowed = f"a table of 1 to {limit.arms} rows and {limit.dim} columns"
+            raise InvalidInput("contexts", f"shape {rows.shape}", allowed)
+        longest = float(np.einsum("ij,ij->i", rows, rows).max()) ** 0.5
+        if not longest <= limit.length * ROUNDING:
+            if not np.isfinite(rows).all():
+                raise InvalidInput("contexts", "a value that is not finite", "finite")
+            allowed = f"no longer than the length bound L = {limit.length:g}"
+            raise InvalidInput("contexts", f"a context of length {longest:g}", allowed)
+        return rows

@@ -1,0 +1,68 @@
+"""What a policy is told before it starts: sizes, bounds on the problem, and its own knobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from helba.errors import (
+    InvalidInput,
+    require_at_least,
+    require_between,
+    require_choice,
+    require_positive,
+)
+
+__all__ = ["BONUSES", "PROFILES", "SCHEDULES", "Settings"]
+
+PROFILES = ("fast", "paper")
+BONUSES = ("quadratic", "sqrt")
+SCHEDULES = ("trace", "public")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Checked, immutable settings of a policy; every one of them is public.
+
+    The first block bounds the problem (Assumption 1 of the paper): contexts are no longer than
+    `length` (L), the parameter no longer than `parameter_bound` (S), rewards are clipped to
+    [-reward_max, reward_max] and their noise is `noise`-subgaussian (sigma, a standard deviation:
+    erratum 15). The second block is the algorithm's: the ridge lambda, the failure probability
+    delta, the trace threshold C and growth eta of the update rules, the factor on the radius.
+    """
+
+    dim: int
+    arms: int
+    horizon: int
+    length: float
+    parameter_bound: float
+    noise: float
+    reward_max: float
+
+    ridge: float = 1.0
+    delta: float = 0.01
+    trace_threshold: float = 1.0
+    growth: float = 0.1
+    radius_scale: float = 1.0
+    profile: str = "fast"
+    bonus: str = "quadratic"
+    schedule: str = "trace"
+    privacy_epsilon: float = 1.0
+    privacy_delta: float = 1e-5
+
+    def __post_init__(self) -> None:
+        require_at_least("dim", self.dim, 1)
+        require_at_least("arms", self.arms, 2)
+        require_at_least("horizon", self.horizon, 1)
+        for name in ("length", "parameter_bound", "reward_max", "ridge", "radius_scale"):
+            require_positive(name, getattr(self, name))
+        for name in ("trace_threshold", "growth", "privacy_epsilon"):
+            require_positive(name, getattr(self, name))
+        require_at_least("noise", self.noise, 0.0)
+        require_between("delta", self.delta, 0.0, 1.0)
+        require_between("privacy_delta", self.privacy_delta, 0.0, 1.0)
+        require_choice("profile", self.profile, PROFILES)
+        require_choice("bonus", self.bonus, BONUSES)
+        require_choice("schedule", self.schedule, SCHEDULES)
+        for name in ("dim", "arms", "horizon"):
+            if int(getattr(self, name)) != getattr(self, name):
+                raise InvalidInput(name, getattr(self, name), "a whole number")

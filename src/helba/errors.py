@@ -1,0 +1,70 @@
+"""Every exception that helba raises on purpose.
+
+    HelbaError
+    ├── InvalidInput    a value the caller gave is not admissible; names it and what is allowed
+    └── RunFailed       the work itself could not be finished
+
+An error carries one line, for a person. It never carries contexts, rewards or keys: a value is
+named only where it is a setting, or a norm of data that the caller itself holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+__all__ = [
+    "HelbaError",
+    "InvalidInput",
+    "RunFailed",
+    "require_at_least",
+    "require_between",
+    "require_choice",
+    "require_positive",
+]
+
+
+class HelbaError(Exception):
+    """Base of every exception that helba raises on purpose."""
+
+
+class InvalidInput(HelbaError, ValueError):
+    """An argument is not admissible: `name` got `value`; `allowed` says what may stand there."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        super().__init__(name, value, allowed)
+        self.name = name
+        self.value = value
+        self.allowed = allowed
+
+    def __str__(self) -> str:
+        return f"{self.name} must be {self.allowed}, got {self.value}"
+
+
+class RunFailed(HelbaError, RuntimeError):
+    """The work could not be finished; what was finished before is kept."""
+
+
+def require_at_least(name: str, value: float, minimum: float) -> None:
+    """Raise `InvalidInput` unless `value` is a finite number of at least `minimum`."""
+    if not math.isfinite(value) or value < minimum:
+        raise InvalidInput(name, value, f"at least {minimum}")
+
+
+def require_positive(name: str, value: float) -> None:
+    """Raise `InvalidInput` unless `value` is finite and greater than 0."""
+    if not math.isfinite(value) or value <= 0:
+        raise InvalidInput(name, value, "finite and greater than 0")
+
+
+def require_between(name: str, value: float, low: float, high: float) -> None:
+    """Raise `InvalidInput` unless `low < value < high`."""
+    if not low < value < high:
+        raise InvalidInput(name, value, f"strictly between {low} and {high}")
+
+
+def require_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """Raise `InvalidInput` unless `value` is one of `choices`."""
+    options = list(choices)
+    if value not in options:
+        raise InvalidInput(name, repr(value), "one of " + ", ".join(options))

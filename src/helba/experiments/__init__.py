@@ -1,0 +1,1 @@
+"""Experiments: policies on problems. They yield rows; summaries and plots are made from rows."""

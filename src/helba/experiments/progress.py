@@ -1,0 +1,72 @@
+"""How far a long run is, on stderr: a live bar in a terminal, a few plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+__all__ = ["Progress", "note"]
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+def note(text: str) -> None:
+    """Say one line on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class Progress:
+    """Counts up to `total`; use it as a context manager and call `advance`.
+
+    Where stderr is not a terminal it prints a line at most every 5 s and every tenth of the way, so
+    that a short run prints none.
+    """
+
+    def __init__(self, title: str, *, total: int, unit: str) -> None:
+        self._title = title
+        self._total = total
+        self._unit = unit
+        self._done = 0
+        self._said = 0
+        self._said_at = time.monotonic()
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> Progress:
+        if sys.stderr.isatty() and self._total:
+            self._bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn(self._unit),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(self._title, total=self._total)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, count: int = 1) -> None:
+        """Count `count` more steps as done."""
+        self._done += count
+        if self._bar is not None:
+            self._bar.advance(self._task, count)
+        elif (self._done - self._said) * 10 >= self._total:
+            now = time.monotonic()
+            if now - self._said_at >= SECONDS_BETWEEN_LINES:
+                note(f"{self._title}: {self._done} of {self._total} {self._unit}")
+                self._said, self._said_at = self._done, now

@@ -1,0 +1,54 @@
+"""Rows on disk: comma-separated, one line a round, written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.errors import RunFailed
+from helba.experiments.runner import Row
+
+__all__ = ["COLUMNS", "read_column", "write_rows", "write_text"]
+
+COLUMNS = tuple(field.name for field in fields(Row))
+
+
+def write_text(path: Path, *, text: str) -> None:
+    """Write `text` to `path` so that a reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_rows(path: Path, *, rows: Iterable[Row]) -> None:
+    """Write `rows` to `path` with a header line; true is 1, false 0, not applicable is empty."""
+    lines = [",".join(COLUMNS)]
+    lines += [",".join(_cell(getattr(row, name)) for name in COLUMNS) for row in rows]
+    write_text(path, text="\n".join(lines) + "\n")
+
+
+def read_column(path: Path, *, column: str) -> NDArray[np.float64]:
+    """Return one column of a file that `write_rows` wrote, an empty cell as NaN."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.reader(file)
+            index = next(reader).index(column)
+            return np.array([float(line[index] or "nan") for line in reader])
+    except (OSError, ValueError, IndexError, StopIteration) as error:
+        raise RunFailed(f"cannot read the {column} of {path}: delete it and run again") from error
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return str(int(value)) if isinstance(value, bool) else repr(value)

@@ -1,0 +1,207 @@
+"""Inverse of a symmetric positive definite matrix by Newton's iteration: products and sums only.
+
+Two starts, one iteration. Both keep M = V X beside X, so that a step costs two matrix products that
+can run side by side (Guo and Higham; Eq. (iterate_inverse) of the paper):
+
+    X <- X (2 I - M),   M <- M (2 I - M),   and   I - M <- (I - M)^2.
+
+*Cold*: X = I / c with c >= Tr(V). The residual starts at 1 - lambda/c, so the number of steps grows
+with the logarithm of the condition number (Prop. 1 of the paper; erratum 11 does not matter: the
+bound only needs ||V^-1|| <= 1/lambda).
+
+*Warm*: X = s A with A the inverse of an earlier matrix. If the eigenvalues of V A lie in
+[low, high], the scale s = 2/(low + high) is the best one and leaves the residual
+r = (high - low)/(high + low); a step squares it, and rescaling by 2/(2 - r^2) centres it again:
+r <- r^2/(2 - r^2). A handful of steps suffice, whatever the condition number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.errors import InvalidInput, require_at_least, require_positive
+from helba.numerics.certificate import Certificate, Certified
+
+__all__ = [
+    "MATRIX_PRODUCT_LEVELS",
+    "WarmStart",
+    "cold_error",
+    "cold_iterations",
+    "invert_cold",
+    "invert_warm",
+    "plan_warm_start",
+    "residual_norm",
+]
+
+Array = NDArray[np.float64]
+
+# A product of two packed matrices: one level to arrange the factors, one for the products
+# (Jiang et al. 2018). Scalars ride in the plaintext masks that arrange the factors.
+MATRIX_PRODUCT_LEVELS = 2
+
+UNIT_ROUNDOFF = 2.0**-53
+
+
+def cold_iterations(*, ridge: float, trace_bound: float, error: float) -> int:
+    """Return k1(error) of Prop. 1: steps after which ||X - V^-1|| <= error.
+
+    Needs eigenvalues of V in [ridge, trace_bound]. The formula needs ridge * error < 1; above that
+    the start itself is good enough, and the answer is 0.
+    """
+    require_positive("ridge", ridge)
+    require_positive("error", error)
+    require_at_least("trace_bound", trace_bound, ridge)
+    if ridge * error >= 1.0 or trace_bound == ridge:
+        return 0
+    doublings = math.log(ridge * error) / math.log1p(-ridge / trace_bound)
+    return max(0, math.ceil(math.log2(doublings)))
+
+
+def cold_error(*, ridge: float, trace_bound: float, iterations: int) -> float:
+    """Return the bound (1 - ridge/c)^(2^k) / ridge on ||X_k - V^-1|| in exact arithmetic."""
+    if trace_bound == ridge:
+        return 0.0
+    return math.exp(2.0**iterations * math.log1p(-ridge / trace_bound)) / ridge
+
+
+def invert_cold(
+    matrix: Array, *, ridge: float, trace_bound: float, error: float
+) -> Certified[Array]:
+    """Return X with ||X - V^-1|| <= certificate.error, from X = I / trace_bound.
+
+    Needs V symmetric, its eigenvalues at least `ridge` and its trace at most `trace_bound`. The
+    certificate adds to the bound of exact arithmetic what double precision may lose,
+    (k + 1) d u (c/lambda)/lambda with u the unit roundoff.
+    """
+    V = _checked_matrix(matrix)
+    steps = cold_iterations(ridge=ridge, trace_bound=trace_bound, error=error)
+    trace = float(np.trace(V))
+    if not trace <= trace_bound * (1 + 1e-9):
+        raise InvalidInput("trace of the matrix", f"{trace:g}", f"at most {trace_bound:g}")
+    identity = np.eye(len(V))
+    X, M = identity / trace_bound, V / trace_bound
+    for _ in range(steps):
+        rest = 2.0 * identity - M
+        X, M = X @ rest, M @ rest
+    rounding = (steps + 1) * len(V) * UNIT_ROUNDOFF * (trace_bound / ridge) / ridge
+    bound = cold_error(ridge=ridge, trace_bound=trace_bound, iterations=steps)
+    certificate = Certificate(
+        quantity="spectral norm of X - V^-1",
+        interval=(ridge, trace_bound),
+        error=bound + rounding,
+        levels=MATRIX_PRODUCT_LEVELS * steps,
+    )
+    return Certified(value=_symmetric(X), certificate=certificate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmStart:
+    """Scaled Newton steps for eigenvalues of V A in [low, high]: the scale before each step.
+
+    `error` bounds ||V^(1/2) X V^(1/2) - I|| after the last step, `drift` what of it comes from
+    noise. The first product V A is counted in `levels`.
+    """
+
+    low: float
+    high: float
+    scales: tuple[float, ...]
+    error: float
+    drift: float
+    levels: int
+
+    @property
+    def steps(self) -> int:
+        """Number of Newton steps."""
+        return len(self.scales)
+
+
+@lru_cache(maxsize=4096)
+def plan_warm_start(*, low: float, high: float, error: float, noise: float = 0.0) -> WarmStart:
+    """Return the fewest optimally scaled steps that bring the residual to `error` or below.
+
+    `noise` bounds what every product may add to V^(1/2) X V^(1/2) and to V^(-1/2) M V^(1/2), as
+    CKKS does. Newton squares away the residual of M, but not the gap D = M - V X that noise opens:
+    D <- s D (2 - s M) + noise of M - noise of V X, so that its bound, the drift, grows by
+    s (2 - s low) a step (theory, Lemma 3). An `error` that the drift does not allow is refused.
+    """
+    require_positive("low", low)
+    require_at_least("high", high, low)
+    require_positive("error", error)
+    require_at_least("noise", noise, 0.0)
+    scales: list[float] = []
+    bottom, top, drift = low, high, noise
+    residual = max(abs(1.0 - low), abs(high - 1.0))
+    while residual > error:
+        scale = 2.0 / (bottom + top)
+        spread = (top - bottom) / (top + bottom)
+        drift = scale * (2.0 - scale * bottom) * drift + 2.0 * noise
+        after = spread**2 + noise + drift
+        if noise > 0.0 and (after >= residual or bottom <= 0.0):
+            raise InvalidInput("error", error, f"at least {residual:.3g} at noise {noise:g}")
+        scales.append(scale)
+        bottom, top, residual = 1.0 - spread**2 - noise, 1.0 + noise, after
+    return WarmStart(
+        low=low,
+        high=high,
+        scales=tuple(scales),
+        error=residual,
+        drift=drift if scales else 0.0,
+        levels=MATRIX_PRODUCT_LEVELS * (len(scales) + 1) if scales else 0,
+    )
+
+
+def invert_warm(
+    matrix: Array, start: Array, *, low: float, high: float, error: float
+) -> Certified[Array]:
+    """Return X with ||V^(1/2) X V^(1/2) - I|| <= certificate.error, starting from `start`.
+
+    Needs V symmetric positive definite, `start` symmetric, and the eigenvalues of V times `start`
+    in [low, high]. What double precision loses grows faster than the condition number, so the
+    certificate is the larger of the bound of exact arithmetic and the residual found afterwards
+    from a Cholesky factor, rounding of that check included.
+    """
+    V = _checked_matrix(matrix)
+    A = _checked_matrix(start)
+    plan = plan_warm_start(low=low, high=high, error=error)
+    identity = np.eye(len(V))
+    X, M = A, V @ A
+    for scale in plan.scales:
+        rest = 2.0 * identity - scale * M
+        X, M = scale * (X @ rest), scale * (M @ rest)
+    X = _symmetric(X)
+    certificate = Certificate(
+        quantity="spectral norm of V^(1/2) X V^(1/2) - I",
+        interval=(low, high),
+        error=max(plan.error, residual_norm(X, matrix=V)),
+        levels=plan.levels,
+    )
+    return Certified(value=X, certificate=certificate)
+
+
+def residual_norm(inverse: Array, *, matrix: Array) -> float:
+    """Return a bound of ||V^(1/2) X V^(1/2) - I||, computed from a Cholesky factor of V.
+
+    The allowance for rounding, 4 d u ||V|| ||X||, is that of the factor and of two products.
+    """
+    lower = np.linalg.cholesky(matrix)
+    gap = lower.T @ inverse @ lower - np.eye(len(matrix))
+    condition = float(np.linalg.norm(matrix) * np.linalg.norm(inverse))
+    return float(np.linalg.norm(gap, 2)) + 4.0 * len(matrix) * UNIT_ROUNDOFF * condition
+
+
+def _symmetric(matrix: Array) -> Array:
+    return (matrix + matrix.T) / 2.0
+
+
+def _checked_matrix(matrix: Array) -> Array:
+    square = np.asarray(matrix, dtype=np.float64)
+    if square.ndim != 2 or square.shape[0] != square.shape[1]:
+        raise InvalidInput("matrix", f"shape {square.shape}", "square")
+    if not np.isfinite(square).all():
+        raise InvalidInput("matrix", "a value that is not finite", "finite")
+    return square

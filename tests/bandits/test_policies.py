@@ -1,0 +1,121 @@
+"""The contract of every policy."""
+
+import numpy as np
+import pytest
+
+from helba.bandits import ALGORITHMS, Settings, make_policy
+from helba.errors import InvalidInput
+
+from .play import linear_settings, play
+
+every_policy = pytest.mark.parametrize("name", ALGORITHMS)
+
+
+@every_policy
+def test_policy_is_reproducible(name):
+    first = play(name, linear_settings(), seed=3)
+    second = play(name, linear_settings(), seed=3)
+    assert first[1] == second[1]
+    assert first[0].updates == second[0].updates
+
+
+@every_policy
+def test_policy_takes_fewer_arms_than_settings_say(name):
+    policy = make_policy(name, settings=linear_settings(arms=6))
+    for count in (1, 2, 6, 3):
+        contexts = np.eye(3)[np.arange(count) % 3] / 2
+        assert 0 <= policy.select(contexts) < count
+        policy.update(contexts[0], 0.1)
+
+
+@every_policy
+@pytest.mark.parametrize(
+    ("contexts", "message"),
+    [
+        (np.full((2, 3), np.nan), "contexts must be finite"),
+        (np.full((2, 3), 9.0), "no longer than the length bound L = 1, got a context of length"),
+        (np.zeros((9, 3)), "a table of 1 to 4 rows and 3 columns"),
+        (np.zeros((2, 5)), "a table of 1 to 4 rows and 3 columns"),
+        (np.zeros(3), "a table of 1 to 4 rows and 3 columns"),
+    ],
+)
+def test_policy_refuses_bad_contexts_in_one_line(name, contexts, message):
+    policy = make_policy(name, settings=linear_settings())
+    with pytest.raises(InvalidInput, match=message) as caught:
+        policy.select(contexts)
+    assert "\n" not in str(caught.value)
+
+
+@every_policy
+def test_rewards_past_their_bound_are_clipped_and_counted(name):
+    clipping, clipped = (make_policy(name, settings=linear_settings(), seed=1) for _ in range(2))
+    rng = np.random.default_rng(0)
+    for reward in (0.5, 9.0, -9.0, 3.0, 1e300):
+        contexts = rng.uniform(-0.5, 0.5, (4, 3))
+        assert clipping.select(contexts) == clipped.select(contexts)
+        clipping.update(contexts[0], reward)
+        clipped.update(contexts[0], float(np.clip(reward, -3.0, 3.0)))
+    assert clipping.clipped == 3
+    assert clipped.clipped == 0
+
+
+@every_policy
+@pytest.mark.parametrize("reward", [float("nan"), float("inf")])
+def test_policy_refuses_a_reward_that_is_not_finite(name, reward):
+    policy = make_policy(name, settings=linear_settings())
+    policy.select(np.zeros((2, 3)))
+    with pytest.raises(InvalidInput, match="reward must be finite"):
+        policy.update(np.zeros(3), reward)
+
+
+@every_policy
+def test_updates_stay_within_their_bound(name):
+    for seed in range(3):
+        policy, _, _ = play(name, linear_settings(horizon=400), seed=seed)
+        assert policy.updates <= policy.update_bound()
+
+
+@every_policy
+def test_regret_stays_within_its_bound(name):
+    policy, regret, _ = play(name, linear_settings(horizon=400), seed=1)
+    bound = policy.regret_bound()
+    assert bound is None or regret <= bound
+
+
+@pytest.mark.parametrize("name", [a for a in ALGORITHMS if a not in ("uniform", "ldp")])
+def test_learning_beats_uniform(name):
+    options = {"horizon": 600, "noise": 0.1, "reward_max": 2.0}
+    learned = sum(play(name, linear_settings(**options), seed=s)[1] for s in range(3))
+    drawn = sum(play("uniform", linear_settings(**options), seed=s)[1] for s in range(3))
+    assert learned < 0.6 * drawn
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("arms", 1, "arms must be at least 2, got 1"),
+        ("dim", 0, "dim must be at least 1, got 0"),
+        ("horizon", 0, "horizon must be at least 1, got 0"),
+        ("horizon", 2.5, "horizon must be a whole number, got 2.5"),
+        ("length", 0.0, "length must be finite and greater than 0"),
+        ("ridge", float("nan"), "ridge must be finite"),
+        ("noise", -0.1, "noise must be at least 0"),
+        ("delta", 1.0, "delta must be strictly between 0.0 and 1.0"),
+        ("profile", "slow", "profile must be one of fast, paper, got 'slow'"),
+        ("bonus", "cubic", "bonus must be one of quadratic, sqrt"),
+    ],
+)
+def test_settings_refuse_what_is_not_admissible(field, value, allowed):
+    with pytest.raises(InvalidInput, match=allowed):
+        linear_settings(**{field: value})
+
+
+def test_unknown_algorithm_is_named_with_what_exists():
+    with pytest.raises(InvalidInput, match="algorithm must be one of oful, rsoful"):
+        make_policy("ucb", settings=linear_settings())
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        linear_settings().horizon = 3  # type: ignore[misc]
+    assert isinstance(linear_settings(), Settings)

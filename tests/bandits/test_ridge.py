@@ -1,0 +1,45 @@
+import numpy as np
+from sklearn.linear_model import Ridge
+
+from helba.bandits.ridge import RankOneRidge
+
+from .play import linear_settings, play
+
+
+def test_rank_one_ridge_agrees_with_scikit_learn_and_numpy():
+    rng = np.random.default_rng(0)
+    contexts, rewards = rng.normal(size=(3000, 12)), rng.normal(size=3000)
+    model = RankOneRidge(dim=12, ridge=0.7)
+    for count, (x, r) in enumerate(zip(contexts, rewards, strict=True), start=1):
+        model.add(x, r)
+        if count in (1, 5, 255, 256, 257, 1000, 2999, 3000):
+            design = 0.7 * np.eye(12) + contexts[:count].T @ contexts[:count]
+            oracle = Ridge(alpha=0.7, fit_intercept=False).fit(contexts[:count], rewards[:count])
+            np.testing.assert_allclose(model.estimate, oracle.coef_, atol=1e-10, rtol=0)
+            np.testing.assert_allclose(model.inverse, np.linalg.inv(design), atol=1e-10, rtol=0)
+            volume = np.linalg.slogdet(design)[1] - 12 * np.log(0.7)
+            np.testing.assert_allclose(model.log_determinant, volume, atol=1e-10, rtol=0)
+
+
+def test_estimate_of_oful_is_ridge_regression():
+    policy, _, history = play("oful", linear_settings(horizon=300), seed=2)
+    contexts, rewards = map(np.array, zip(*history, strict=True))
+    oracle = Ridge(alpha=1.0, fit_intercept=False).fit(contexts, rewards)
+    np.testing.assert_allclose(policy.model.estimate, oracle.coef_, atol=1e-10, rtol=0)
+
+
+def test_rarely_switching_models_are_ridge_regression_at_the_switch():
+    for name in ("rsoful", "rsoful-tr"):
+        seen = {}
+
+        def watch(policy, _contexts, _arm, seen=seen):
+            seen.setdefault(policy.updates, (policy.model.samples, policy.frozen.estimate))
+
+        _, _, history = play(name, linear_settings(horizon=300), seed=2, watch=watch)
+        contexts, rewards = map(np.array, zip(*history, strict=True))
+        assert len(seen) > 3
+        for updates, (samples, estimate) in seen.items():
+            if updates:
+                oracle = Ridge(alpha=1.0, fit_intercept=False)
+                oracle.fit(contexts[:samples], rewards[:samples])
+                np.testing.assert_allclose(estimate, oracle.coef_, atol=1e-10, rtol=0)

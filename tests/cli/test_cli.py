@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from helba.cli import main
+
+RUN = ["run", "toy", "--horizon", "20"]
+COMPARE = ["compare", "toy", "--horizon", "10", "--repetitions", "2", "--jobs", "1"]
+SENSITIVITY = ["sensitivity", "toy", "--horizon", "5", "--repetitions", "1", "--jobs", "1"]
+BENCH = ["bench", "plain", "--dim", "3", "--arms", "2"]
+
+
+def reject_constant(name: str) -> None:
+    raise AssertionError(f"{name} is not strict JSON")
+
+
+def test_cli_json_is_exactly_one_object(capsys, tmp_path):
+    commands = [
+        RUN,
+        [*RUN, "--out", str(tmp_path / "run")],
+        [*COMPARE, "--algorithms", "oful, uniform", "--out", str(tmp_path / "compare")],
+        SENSITIVITY,
+        BENCH,
+        ["paper", "depth", "--round", "50"],
+    ]
+    for command in commands:
+        assert main([*command, "--json"]) == 0
+        text = capsys.readouterr().out
+        assert isinstance(json.loads(text, parse_constant=reject_constant), dict)
+
+
+def test_cli_prints_tables_and_where_the_plot_is(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main([*COMPARE, "--algorithms", "oful,uniform"]) == 0
+    text = capsys.readouterr().out
+    assert "oful" in text
+    assert "results/compare-toy/regret.png" in text
+    assert (tmp_path / "results" / "compare-toy" / "regret.png").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [RUN, SENSITIVITY, BENCH, ["paper", "depth"], ["--version"], ["--help"], []]
+)
+def test_cli_prints_for_people_without_json(command, capsys):
+    assert main(command) == 0
+    captured = capsys.readouterr()
+    assert captured.out.strip()
+    assert not captured.err
+
+
+def test_cli_horizon_is_130_on_the_toy_problem(capsys):
+    assert main(["run", "toy", "--algorithm", "uniform", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["horizon"] == 130
+    assert main(["run", "synthetic", "--algorithm", "uniform", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["horizon"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["run", "chess"], ["'chess'", "toy", "replay"]),
+        (["run"], ["PROBLEM"]),
+        (["run", "toy", "--horizon", "many"], ["--horizon", "'many'", "whole number"]),
+        (["run", "toy", "--horizon", "0"], ["horizon", "0", "at least 1"]),
+        (["run", "toy", "--dim", "3"], ["dim", "3", "2"]),
+        (["run", "toy", "--engine", "ckks"], ["'ckks'", "plain, the only engine so far"]),
+        (["run", "toy", "--algorithm", "x"], ["'x'", "helba-paper"]),
+        (["run", "toy", "--bonus", "x"], ["'x'", "quadratic", "sqrt"]),
+        (["run", "toy", "--seed", "-4"], ["seed", "-4"]),
+        (["run", "toy", "--colour"], ["--colour"]),
+        (["compare", "toy", "--algorithms", "oful,x"], ["'x'", "rsoful"]),
+        (["compare", "toy", "--algorithms", ""], ["algorithms", "at least one"]),
+        (["compare", "toy", "--jobs", "0"], ["jobs", "0", "at least 1"]),
+        (["compare", "toy", "--repetitions", "0"], ["repetitions", "0"]),
+        (["sensitivity", "toy", "--repetitions", "-1"], ["repetitions", "-1"]),
+        (["bench", "plain", "--arms", "1"], ["arms", "1", "at least 2"]),
+        (["bench"], ["command"]),
+        (["fly"], ["fly"]),
+        (["paper", "depth", "--round", "0"], ["round", "0"]),
+    ],
+)
+def test_cli_usage_error_is_one_line_and_code_2(command, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(command) == 2
+    captured = capsys.readouterr()
+    assert not captured.out
+    assert captured.err.count("\n") == 1
+    for word in words:
+        assert word in captured.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_cli_failure_is_one_line_and_code_1(capsys, tmp_path):
+    folder = tmp_path / "out"
+    (folder / "rows.csv").mkdir(parents=True)
+    assert main([*RUN, "--out", str(folder)]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert "rows.csv" in captured.err

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+HELBA = [sys.executable, "-m", "helba"]
+
+
+def test_command_exit_codes_and_streams():
+    good = subprocess.run(
+        [*HELBA, "run", "toy", "--horizon", "20", "--json"], capture_output=True, text=True
+    )
+    assert good.returncode == 0
+    assert json.loads(good.stdout)["problem"] == "toy"
+    bad = subprocess.run([*HELBA, "run", "nowhere"], capture_output=True, text=True)
+    assert bad.returncode == 2
+    assert not bad.stdout
+    assert bad.stderr.count("\n") == 1
+
+
+def test_command_line_loads_nothing_heavy():
+    code = (
+        "import sys, helba, helba.cli;"
+        "heavy = {'openfhe', 'matplotlib', 'sklearn'} & set(sys.modules); assert not heavy, heavy;"
+        "import helba.experiments.compare, helba.experiments.single;"
+        "heavy = {'openfhe', 'matplotlib', 'sklearn'} & set(sys.modules); assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="process groups and SIGINT are POSIX")
+def test_interrupted_comparison_keeps_its_rows_and_resumes(tmp_path):
+    command = [*HELBA, "compare", "toy", "--horizon", "200", "--algorithms", "uniform"]
+    command += ["--jobs", "2", "--out", str(tmp_path), "--json", "--repetitions"]
+    process = subprocess.Popen(
+        [*command, "20000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    give_up = time.monotonic() + 60
+    while len(list(tmp_path.glob("rows/*.csv"))) < 2:
+        assert time.monotonic() < give_up
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # the whole group, as a terminal does
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert not stdout
+    assert "Traceback" not in stderr
+    last = stderr.splitlines()[-1]
+    assert last.endswith("of 20000 runs are finished and kept; the same command resumes")
+    kept = len(json.loads((tmp_path / "manifest.json").read_text())["finished"])
+    assert 1 <= kept < 20000
+    assert not list(tmp_path.glob("rows/.*"))
+
+    # Runs go in the order of their repetitions, so that the first ones are the kept ones.
+    again = subprocess.run([*command, str(kept + 8)], capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    report = json.loads(again.stdout)
+    assert report["resumed"] == kept
+    assert report["algorithms"]["uniform"]["regret"] > 0

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from helba.errors import InvalidInput, RunFailed
+from helba.experiments import compare as module
+from helba.experiments.compare import Request, compare
+from helba.experiments.rows import read_column
+
+ALGORITHMS = ("oful", "rsoful-tr", "uniform")
+
+
+def request(**changes) -> Request:
+    return Request(
+        **{"problem": "toy", "horizon": 30, "algorithms": ALGORITHMS, "repetitions": 3, **changes}
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("compare") / "out"
+    return out, compare(request(), out=out, jobs=1)
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    return shutil.copytree(finished[0], tmp_path / "out")
+
+
+def times(out) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (out / "rows").iterdir()}
+
+
+def test_comparison_writes_rows_manifest_and_plot(finished):
+    out, found = finished
+    assert {path.name for path in (out / "rows").iterdir()} == {
+        f"{name}-{index}.csv" for name in ALGORITHMS for index in range(3)
+    }
+    assert {path.name for path in out.iterdir()} == {
+        "rows",
+        "manifest.json",
+        "regret.png",
+        "regret.svg",
+    }
+    assert found.plot == out / "regret.png"
+    assert found.resumed == 0
+
+
+def test_comparison_summary_is_that_of_the_rows(finished):
+    out, found = finished
+    for name, summary in found.summaries.items():
+        paths = [out / "rows" / f"{name}-{index}.csv" for index in range(3)]
+        final = [read_column(path, column="regret")[-1] for path in paths]
+        assert summary.regret == pytest.approx(sum(final) / 3)
+        assert summary.updates_max == max(read_column(p, column="updates")[-1] for p in paths)
+        assert summary.updates <= summary.update_bound
+
+
+def test_comparison_report_has_the_documented_fields(finished):
+    report = finished[1].as_json()
+    assert report["problem"] == "toy"
+    assert (report["horizon"], report["repetitions"]) == (30, 3)
+    assert list(report["algorithms"]) == list(ALGORITHMS)
+    for entry in report["algorithms"].values():
+        assert {"regret", "regret_se", "updates", "seconds", "radius_scale"} <= set(entry)
+    json.dumps(report, allow_nan=False)
+
+
+def test_comparison_again_repeats_nothing(finished, folder):
+    before = times(folder)
+    again = compare(request(), out=folder, jobs=1)
+    assert times(folder) == before
+    assert again.resumed == 9
+    assert again.summaries == finished[1].summaries
+
+
+def test_comparison_runs_only_what_is_missing(finished, folder):
+    before = times(folder)
+    (folder / "rows" / "oful-1.csv").unlink()
+    again = compare(request(), out=folder, jobs=1)
+    assert again.resumed == 8
+    assert {name for name, time in times(folder).items() if before[name] != time} == {"oful-1.csv"}
+    assert again.summaries["oful"].regret == finished[1].summaries["oful"].regret
+
+
+def test_comparison_with_more_repetitions_extends(folder):
+    again = compare(request(repetitions=4), out=folder, jobs=1)
+    assert again.resumed == 9
+    assert len(times(folder)) == 12
+
+
+def test_comparison_never_mixes_settings(folder, capsys):
+    mine = folder / "rows" / "notes.csv"
+    mine.write_text("mine")
+    again = compare(request(horizon=31, repetitions=2), out=folder, jobs=1)
+    assert "starting afresh" in capsys.readouterr().err
+    assert again.resumed == 0
+    assert mine.read_text() == "mine"
+    mine.unlink()
+    assert set(times(folder)) == {f"{name}-{index}.csv" for name in ALGORITHMS for index in (0, 1)}
+    for path in (folder / "rows").iterdir():
+        assert len(read_column(path, column="round")) == 31
+
+
+def test_comparison_repetition_is_the_problem_of_the_next_seed(folder, tmp_path):
+    shifted = tmp_path / "shifted"
+    compare(request(seed=1, repetitions=1, algorithms=("oful",)), out=shifted, jobs=1)
+    one, other = (shifted / "rows" / "oful-0.csv"), (folder / "rows" / "oful-1.csv")
+    assert one.read_text() == other.read_text()
+
+
+@pytest.mark.parametrize("content", [None, "{}", "not json", '{"tool": "another"}'])
+def test_comparison_refuses_a_folder_of_other_files(tmp_path, content):
+    name = "thesis.txt" if content is None else "manifest.json"
+    (tmp_path / name).write_text(content or "chapter 1")
+    with pytest.raises(InvalidInput, match="out must be"):
+        compare(request(), out=tmp_path, jobs=1)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_comparison_refuses_a_file_as_folder(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    with pytest.raises(InvalidInput, match="this is a file"):
+        compare(request(), out=path, jobs=1)
+
+
+def test_comparison_that_fails_names_the_run_and_keeps_the_others(tmp_path, monkeypatch):
+    real = module.policy_for
+
+    def break_one(algorithm, *, settings, problem_seed):
+        if (algorithm, problem_seed) == ("rsoful-tr", 1):
+            raise ZeroDivisionError("division by zero")
+        return real(algorithm, settings=settings, problem_seed=problem_seed)
+
+    monkeypatch.setattr(module, "policy_for", break_one)
+    with pytest.raises(RunFailed, match="rsoful-tr, repetition 1, failed: division by zero"):
+        compare(request(), out=tmp_path, jobs=1)
+    monkeypatch.undo()
+    assert compare(request(), out=tmp_path, jobs=1).resumed == 4
+
+
+def test_comparison_interrupted_says_what_is_finished(tmp_path, monkeypatch):
+    real = module.policy_for
+
+    def interrupt(algorithm, *, settings, problem_seed):
+        if problem_seed == 2:
+            raise KeyboardInterrupt
+        return real(algorithm, settings=settings, problem_seed=problem_seed)
+
+    monkeypatch.setattr(module, "policy_for", interrupt)
+    words = "interrupted: 6 of 9 runs are finished and kept; the same command resumes"
+    with pytest.raises(RunFailed, match=words):
+        compare(request(), out=tmp_path, jobs=1)
+    monkeypatch.undo()
+    assert compare(request(), out=tmp_path, jobs=1).resumed == 6
+
+
+def test_comparison_is_the_same_on_two_processes(finished, tmp_path):
+    found = compare(request(), out=tmp_path / "out", jobs=2)
+    for path in (finished[0] / "rows").iterdir():
+        assert path.read_bytes() == (tmp_path / "out" / "rows" / path.name).read_bytes()
+    assert found.as_json()["algorithms"].keys() == finished[1].summaries.keys()
+    assert (tmp_path / "out" / "regret.svg").read_bytes() == (
+        finished[0] / "regret.svg"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"algorithms": ("oful", "none")}, "algorithm must be one of oful, .*, got 'none'"),
+        ({"algorithms": ()}, "algorithms must be at least one of"),
+        ({"repetitions": 0}, "repetitions must be 1 to 999999, got 0"),
+        ({"horizon": 0}, "horizon must be at least 1, got 0"),
+        ({"problem": "game"}, "problem must be one of .*, got 'game'"),
+        ({"dim": 5}, "dim must be 2 on the toy problem, got 5"),
+    ],
+)
+def test_comparison_request_names_the_value_and_what_is_allowed(changes, words):
+    with pytest.raises(InvalidInput, match=words):
+        request(**changes)

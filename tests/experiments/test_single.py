@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from helba.errors import InvalidInput
+from helba.experiments.bench import bench_plain
+from helba.experiments.depth import tabulate_depth
+from helba.experiments.rows import read_column
+from helba.experiments.single import SingleRequest, run_single
+
+FIELDS = (
+    *("problem", "algorithm", "engine", "profile", "bonus", "refresh", "security", "horizon"),
+    *("seed", "regret", "updates", "seconds", "seconds_per_round", "agreement", "bytes_up"),
+    *("bytes_down", "parameters", "ties", "clipped", "regret_bound", "update_bound"),
+)
+
+
+def test_single_run_reports_the_documented_fields():
+    report = run_single(SingleRequest(problem="toy", horizon=40)).as_json()
+    assert set(report) >= set(FIELDS)
+    assert (report["profile"], report["bonus"], report["engine"]) == ("fast", "quadratic", "plain")
+    assert (report["dim"], report["arms"]) == (2, 2)
+    assert 0.9 <= report["agreement"] <= 1.0
+    assert report["parameters"] is None
+
+
+def test_single_run_has_a_regret_bound_only_where_rewards_are_linear():
+    bounds = {
+        problem: run_single(SingleRequest(problem=problem, horizon=20, algorithm="oful"))
+        for problem in ("toy", "replay")
+    }
+    assert bounds["toy"].outcome.regret_bound > bounds["toy"].outcome.regret
+    assert bounds["replay"].outcome.regret_bound is None
+
+
+def test_single_run_without_counterpart_has_no_agreement(capsys):
+    request = SingleRequest(problem="toy", horizon=20, algorithm="oful", bonus="sqrt")
+    report = run_single(request).as_json()
+    assert report["agreement"] is None
+    assert report["bonus"] is None
+    assert "oful has no bonus" in capsys.readouterr().err
+
+
+def test_single_run_of_the_paper_takes_the_papers_bonus():
+    named = SingleRequest(problem="toy", horizon=10, algorithm="helba-paper")
+    spelled = SingleRequest(problem="toy", horizon=10, profile="paper")
+    for request in (named, spelled):
+        report = run_single(request).as_json()
+        assert (report["profile"], report["bonus"]) == ("paper", "sqrt")
+
+
+def test_single_run_writes_rows_and_plot(tmp_path):
+    request = SingleRequest(problem="toy", horizon=20, algorithm="rsoful", seed=2)
+    found = run_single(request, out=tmp_path / "out")
+    assert read_column(found.rows, column="regret")[-1] == found.outcome.regret
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "rows.csv",
+        "regret.png",
+        "regret.svg",
+    }
+
+
+def test_single_run_tunes_oful_when_asked():
+    found = run_single(SingleRequest(problem="toy", horizon=10, algorithm="oful-tuned"))
+    assert found.radius_scale <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"engine": "ckks"}, "engine must be plain, the only engine so far, got 'ckks'"),
+        ({"algorithm": "sarsa"}, "algorithm must be one of .*, got 'sarsa'"),
+        ({"algorithm": "helba-sqrt", "bonus": "quadratic"}, "bonus must be sqrt with helba-sqrt"),
+        ({"horizon": 0}, "horizon must be at least 1, got 0"),
+        ({"schedule": "daily"}, "schedule must be one of trace, public, got 'daily'"),
+        ({"profile": "slow"}, "profile must be one of fast, paper, got 'slow'"),
+    ],
+)
+def test_single_request_names_the_value_and_what_is_allowed(changes, words):
+    with pytest.raises(InvalidInput, match=words):
+        run_single(SingleRequest(**{"problem": "toy", "horizon": 10, **changes}))
+
+
+def test_bench_takes_the_median_of_its_blocks():
+    found = bench_plain(dim=4, arms=3, rounds=20, blocks=3)
+    assert 0 < found.microseconds_min <= found.microseconds_per_round <= found.microseconds_max
+    assert (found.dim, found.arms) == (4, 3)
+
+
+def test_depth_table_has_a_row_for_each_step():
+    rows = tabulate_depth(130)
+    assert len(rows) > 3
+    assert all(set(row) == {"step", "iterations", "levels", "note"} for row in rows)
