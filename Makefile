@@ -1,6 +1,6 @@
 # Every target sets the project up first. PYTHON=... names the Python to use, ARGS=... adds
 # options to the command that is run.
-.PHONY: help setup demo test check check-core bench lock clean
+.PHONY: help setup demo test check check-core bench docs lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 14
@@ -25,6 +25,9 @@ check-core: setup ## run the fast tests without OpenFHE, on another Python
 
 bench: setup ## time a round in the clear
 	.venv/bin/helba bench plain $(ARGS)
+
+docs: setup ## rewrite the tables and the plot of README.md and docs/ from their commands
+	.venv/bin/python scripts/document
 
 lock: ## write locks/ from pyproject.toml; ARGS=--upgrade takes newer versions
 	@./scripts/lock $(ARGS)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from helba.errors import InvalidInput, require_at_least, require_choice, require_positive
 from helba.numerics.certificate import Certificate, Certified
-from helba.numerics.sign import CompositeSign
+from helba.numerics.composite import CompositeSign
 
 __all__ = [
     "METHODS",
