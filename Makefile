@@ -9,7 +9,7 @@ setup: ## make .venv, or do nothing if it is there
 	@./scripts/setup
 
 demo: setup ## compare the algorithms on the toy problem; writes results/demo
-	.venv/bin/helba compare toy --horizon 130 --repetitions 25 --out results/demo $(ARGS)
+	.venv/bin/helba compare toy --horizon 130 --repetitions 25 --out results/demo --overwrite $(ARGS)
 
 test: setup ## run all tests
 	.venv/bin/python -m pytest -n auto $(ARGS)

@@ -6,8 +6,11 @@ else, with one line on stderr. `HELBA_TRACEBACK=1` shows the traceback of an une
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from helba import __version__
+from helba import ALGORITHMS, __version__
 from helba.errors import HelbaError, InvalidInput
 
 __all__ = ["app", "main"]
@@ -31,8 +34,10 @@ paper_app = typer.Typer(help="What the paper says, recomputed.")
 app.add_typer(bench_app, name="bench")
 app.add_typer(paper_app, name="paper")
 
+NAMES = ", ".join(ALGORITHMS)
 TOY_HORIZON = 130
 HORIZON = 1000
+INTERRUPTED = 130
 
 
 def _whole(text: str) -> int:
@@ -81,7 +86,7 @@ def run(
     problem: ProblemName,
     dim: Dim = None,
     arms: Arms = None,
-    algorithm: Annotated[str, typer.Option(help="which policy plays")] = "helba",
+    algorithm: Annotated[str, typer.Option(help=f"which policy plays: {NAMES}")] = "helba",
     engine: Annotated[str, typer.Option(help="plain: without encryption")] = "plain",
     profile: Annotated[str | None, typer.Option(help="fast or paper")] = None,
     bonus: Annotated[str | None, typer.Option(help="quadratic or sqrt")] = None,
@@ -119,19 +124,23 @@ def run(
 def compare(
     problem: ProblemName,
     algorithms: Annotated[
-        str | None, typer.Option(help="names with commas between them: all unless told")
+        str | None, typer.Option(help=f"names with commas between them: {NAMES}; all unless told")
     ] = None,
     dim: Dim = None,
     arms: Arms = None,
     repetitions: Repetitions = 25,
     horizon: Horizon = None,
     seed: Seed = 0,
-    out: Out = None,
+    out: Annotated[
+        Path | None, typer.Option(help="folder for rows and plot: below results/ unless told")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="delete rows of other settings in the folder")
+    ] = False,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
     """Compare algorithms on draws of a problem; the same command resumes an interrupted run."""
-    from helba.bandits import ALGORITHMS
     from helba.experiments.compare import Request
     from helba.experiments.compare import compare as run_comparison
     from helba.experiments.report import print_json, print_table
@@ -146,19 +155,24 @@ def compare(
         dim=dim,
         arms=arms,
     )
-    folder = Path("results") / f"compare-{problem}" if out is None else out
-    result = run_comparison(request, out=folder, jobs=jobs)
+    folder = out
+    if folder is None:
+        size = f"d{request.dim}-k{request.arms}-t{request.horizon}-s{request.seed}"
+        folder = Path("results") / f"compare-{problem}-{size}"
+    result = run_comparison(request, out=folder, jobs=jobs, overwrite=overwrite)
     report = result.as_json()
     if as_json:
         print_json(report)
         return
     columns = {
         "regret": "regret",
-        "regret_se": "± se",
+        "regret_se": "se",
         "updates": "updates",
         "update_bound": "at most",
         "seconds": "seconds",
         "agreement": "agreement",
+        "ties": "ties",
+        "clipped": "clipped",
     }
     print_table(
         f"{problem}, {request.horizon} rounds, {repetitions} repetitions",
@@ -257,8 +271,11 @@ def paper_depth(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    _prepare_streams()
     try:
         code = app(args=arguments, prog_name="helba", standalone_mode=False)
+        if code == INTERRUPTED:  # what typer makes of Ctrl-C
+            return _fail("interrupted", code=1)
         return code if isinstance(code, int) else 0
     except InvalidInput as error:
         return _fail(str(error), code=2)
@@ -278,9 +295,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{type(error).__name__}: {error}", code=1)
 
 
+def _prepare_streams() -> None:
+    """A terminal that lacks a letter shows a question mark; being told to end is like Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def _fail(text: str, *, code: int) -> int:
     line = " ".join(text.split())
-    print(f"helba: {line}", file=sys.stderr)
+    if sys.stderr is not None:
+        print(f"helba: {line}", file=sys.stderr)
     return code
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from numbers import Integral
 
 __all__ = [
     "HelbaError",
@@ -21,6 +22,7 @@ __all__ = [
     "require_between",
     "require_choice",
     "require_positive",
+    "require_whole",
 ]
 
 
@@ -47,8 +49,20 @@ class RunFailed(HelbaError, RuntimeError):
 
 def require_at_least(name: str, value: float, minimum: float) -> None:
     """Raise `InvalidInput` unless `value` is a finite number of at least `minimum`."""
-    if not math.isfinite(value) or value < minimum:
+    if not math.isfinite(value):
+        raise InvalidInput(name, value, f"finite and at least {minimum}")
+    if value < minimum:
         raise InvalidInput(name, value, f"at least {minimum}")
+
+
+def require_whole(name: str, value: object, *, least: int, most: int) -> None:
+    """Raise `InvalidInput` unless `value` is an integer in [least, most]; True is none."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidInput(name, repr(value), "a whole number")
+    if int(value) < least:
+        raise InvalidInput(name, value, f"at least {least}")
+    if int(value) > most:
+        raise InvalidInput(name, value, f"at most {most}")
 
 
 def require_positive(name: str, value: float) -> None:

@@ -47,6 +47,44 @@ def test_policy_refuses_bad_contexts_in_one_line(name, contexts, message):
 
 
 @every_policy
+@pytest.mark.parametrize("contexts", [[["a", "b", "c"]] * 2, [[1.0], [1.0, 2.0]], [[1j, 0, 0]] * 2])
+def test_policy_refuses_what_are_no_real_numbers(name, contexts):
+    policy = make_policy(name, settings=linear_settings())
+    with pytest.raises(InvalidInput, match="contexts must be real numbers"):
+        policy.select(contexts)
+
+
+@every_policy
+def test_refused_call_changes_nothing(name):
+    touched, untouched = (make_policy(name, settings=linear_settings(), seed=2) for _ in range(2))
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        contexts = rng.uniform(-0.5, 0.5, (4, 3))
+        for bad in (np.full((2, 3), 9.0), np.zeros((9, 3)), "none"):
+            with pytest.raises(InvalidInput):
+                touched.select(bad)
+        assert touched.select(contexts) == untouched.select(contexts)
+        for context, reward in ((contexts[:1], 9.0), (contexts[0], "a"), (contexts[0], None)):
+            with pytest.raises(InvalidInput):
+                touched.update(context, reward)
+        touched.update(contexts[0], 9.0)
+        untouched.update(contexts[0], 9.0)
+    assert (touched.round, touched.updates, touched.clipped) == (
+        untouched.round,
+        untouched.updates,
+        untouched.clipped,
+    )
+
+
+@every_policy
+def test_policy_learns_from_history_before_its_first_choice(name):
+    policy = make_policy(name, settings=linear_settings())
+    for row in np.eye(3):
+        policy.update(row, 0.5)
+    assert 0 <= policy.select(np.eye(3)) < 3
+
+
+@every_policy
 def test_rewards_past_their_bound_are_clipped_and_counted(name):
     clipping, clipped = (make_policy(name, settings=linear_settings(), seed=1) for _ in range(2))
     rng = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -36,8 +37,9 @@ def test_cli_prints_tables_and_where_the_plot_is(capsys, tmp_path, monkeypatch):
     assert main([*COMPARE, "--algorithms", "oful,uniform"]) == 0
     text = capsys.readouterr().out
     assert "oful" in text
-    assert "results/compare-toy/regret.png" in text
-    assert (tmp_path / "results" / "compare-toy" / "regret.png").exists()
+    plot = Path("results") / "compare-toy-d2-k2-t10-s0" / "regret.png"
+    assert str(plot) in text
+    assert plot.exists()
 
 
 @pytest.mark.parametrize(
@@ -93,9 +95,8 @@ def test_cli_usage_error_is_one_line_and_code_2(command, words, capsys, tmp_path
 
 
 def test_cli_failure_is_one_line_and_code_1(capsys, tmp_path):
-    folder = tmp_path / "out"
-    (folder / "rows.csv").mkdir(parents=True)
-    assert main([*RUN, "--out", str(folder)]) == 1
+    (tmp_path / "file").write_text("")
+    assert main([*RUN, "--out", str(tmp_path / "file" / "sub")]) == 1
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1
-    assert "rows.csv" in captured.err
+    assert "cannot write to" in captured.err

@@ -35,6 +35,34 @@ def test_command_line_loads_nothing_heavy():
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_command_that_is_told_to_stop_says_so_in_one_line(number):
+    command = [*HELBA, "run", "synthetic", "--algorithm", "oful-tuned", "--horizon", "1000000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(4)  # past the imports, amid tuning
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout, stderr) == (1, "", "helba: interrupted\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="shell redirections are POSIX")
+def test_command_works_without_stderr_and_without_unicode():
+    shell = " ".join(HELBA)
+    closed = subprocess.run(
+        f"{shell} run toy --horizon 5 --json 2>&-", shell=True, capture_output=True, text=True
+    )
+    assert json.loads(closed.stdout)["horizon"] == 5
+    refused = subprocess.run(f"{shell} run nowhere 2>&-", shell=True, capture_output=True)
+    assert (refused.returncode, refused.stdout) == (2, b"")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ascii_only = subprocess.run(
+        [*HELBA, "paper", "depth"], capture_output=True, env={**os.environ, **plain}
+    )
+    assert ascii_only.returncode == 0
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="process groups and SIGINT are POSIX")
 def test_interrupted_comparison_keeps_its_rows_and_resumes(tmp_path):
     command = [*HELBA, "compare", "toy", "--horizon", "200", "--algorithms", "uniform"]

@@ -7,8 +7,10 @@ import pytest
 
 from helba.errors import InvalidInput, RunFailed
 from helba.experiments import compare as module
+from helba.experiments import tuning
 from helba.experiments.compare import Request, compare
 from helba.experiments.rows import read_column
+from helba.experiments.store import Store
 
 ALGORITHMS = ("oful", "rsoful-tr", "uniform")
 
@@ -40,6 +42,7 @@ def test_comparison_writes_rows_manifest_and_plot(finished):
         f"{name}-{index}.csv" for name in ALGORITHMS for index in range(3)
     }
     assert {path.name for path in out.iterdir()} == {
+        ".lock",
         "rows",
         "manifest.json",
         "regret.png",
@@ -92,17 +95,73 @@ def test_comparison_with_more_repetitions_extends(folder):
     assert len(times(folder)) == 12
 
 
-def test_comparison_never_mixes_settings(folder, capsys):
+def test_comparison_refuses_rows_of_other_settings(folder):
+    before = times(folder)
+    with pytest.raises(InvalidInput, match="holds rows with horizon 30, not 31"):
+        compare(request(horizon=31), out=folder, jobs=1)
+    assert times(folder) == before
+
+
+def test_comparison_refuses_rows_of_another_version(folder):
+    manifest = folder / "manifest.json"
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**content, "fingerprint": "0" * 64}))
+    with pytest.raises(InvalidInput, match="holds rows made by another version"):
+        compare(request(), out=folder, jobs=1)
+
+
+def test_comparison_overwrites_only_its_own_files_and_only_when_told(folder):
     mine = folder / "rows" / "notes.csv"
     mine.write_text("mine")
-    again = compare(request(horizon=31, repetitions=2), out=folder, jobs=1)
-    assert "starting afresh" in capsys.readouterr().err
+    again = compare(request(horizon=31, repetitions=2), out=folder, jobs=1, overwrite=True)
     assert again.resumed == 0
     assert mine.read_text() == "mine"
     mine.unlink()
     assert set(times(folder)) == {f"{name}-{index}.csv" for name in ALGORITHMS for index in (0, 1)}
     for path in (folder / "rows").iterdir():
         assert len(read_column(path, column="round")) == 31
+
+
+@pytest.mark.parametrize("damage", ["", "round,arm\n1,0\n", "cut", "other"])
+def test_comparison_runs_again_what_is_damaged(finished, folder, damage):
+    path = folder / "rows" / "oful-1.csv"
+    whole = path.read_text()
+    other = (folder / "rows" / "oful-2.csv").read_text()
+    path.write_text({"cut": whole[: len(whole) // 2], "other": other}.get(damage, damage))
+    again = compare(request(), out=folder, jobs=1)
+    assert again.resumed == 8
+    assert path.read_text() == whole
+    assert again.summaries["oful"].regret == finished[1].summaries["oful"].regret
+
+
+def test_comparison_folder_serves_one_process_at_a_time(folder):
+    with (
+        Store(folder, settings=module._row_settings(request())),
+        pytest.raises(RunFailed, match="is in use by another process"),
+    ):
+        compare(request(), out=folder, jobs=1)
+    assert compare(request(), out=folder, jobs=1).resumed == 9
+
+
+def test_comparison_keeps_tuning_runs_when_interrupted(tmp_path, monkeypatch):
+    """Tuning goes on where it stopped: no tuning run is made twice."""
+    real, ran = tuning.run_tuning_job, []
+
+    def interrupt(job):
+        if len(ran) == 7:
+            ran.append(None)
+            raise KeyboardInterrupt
+        ran.append(str(job))
+        return real(job)
+
+    monkeypatch.setattr(tuning, "run_tuning_job", interrupt)
+    wanted = request(algorithms=("oful-tuned",), repetitions=1, horizon=5)
+    with pytest.raises(RunFailed, match="interrupted"):
+        compare(wanted, out=tmp_path, jobs=1)
+    found = compare(wanted, out=tmp_path, jobs=1)
+    runs = [run for run in ran if run is not None]
+    assert len(runs) == len(set(runs)) == len(tuning.tuning_jobs("toy", horizon=5, seed=0))
+    assert found.summaries["oful-tuned"].radius_scale in tuning.RADIUS_SCALES
 
 
 def test_comparison_repetition_is_the_problem_of_the_next_seed(folder, tmp_path):

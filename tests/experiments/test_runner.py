@@ -66,7 +66,8 @@ def test_runner_regret_adds_up_the_gaps_of_the_means():
 
 def test_runner_counts_agreement_and_ties():
     problem, policy = first_on_spiky(horizon=6)
-    rows, outcome = run_repetition(problem, policy, horizon=6)
+    rows = []
+    outcome = run_repetition(problem, policy, horizon=6, watch=rows.append)
     assert [row.agrees for row in rows] == [False, True] * 3
     assert (outcome.decided, outcome.agreed, outcome.ties) == (6, 3, 6)
     assert outcome.agreement == 0.5
@@ -77,7 +78,8 @@ def test_runner_counts_agreement_and_ties():
 def test_runner_policy_without_counterpart_has_no_agreement():
     problem = make_problem("toy")
     policy = policy_for("uniform", settings=settings_for(problem, horizon=10), problem_seed=0)
-    rows, outcome = run_repetition(problem, policy, horizon=10)
+    rows = []
+    outcome = run_repetition(problem, policy, horizon=10, watch=rows.append)
     assert {row.agrees for row in rows} == {None}
     assert outcome.agreement is None
 

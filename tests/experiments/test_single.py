@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from helba.errors import InvalidInput
+from helba.errors import InvalidInput, RunFailed
 from helba.experiments.bench import bench_plain
 from helba.experiments.depth import tabulate_depth
 from helba.experiments.rows import read_column
@@ -55,9 +57,27 @@ def test_single_run_writes_rows_and_plot(tmp_path):
     assert read_column(found.rows, column="regret")[-1] == found.outcome.regret
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "rows.csv",
+        "run.json",
         "regret.png",
         "regret.svg",
     }
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["seed"] == 2
+    again = run_single(request, out=tmp_path / "out")
+    assert again.outcome.regret == found.outcome.regret
+
+
+def test_single_run_leaves_other_peoples_folders_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("chapter 1")
+    with pytest.raises(InvalidInput, match="or one that helba run wrote"):
+        run_single(SingleRequest(problem="toy", horizon=20), out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_single_run_notices_an_unwritable_folder_before_it_plays(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("helba.experiments.single.run_repetition", None)
+    with pytest.raises(RunFailed, match="cannot write to"):
+        run_single(SingleRequest(problem="toy", horizon=20), out=tmp_path / "file" / "sub")
 
 
 def test_single_run_tunes_oful_when_asked():

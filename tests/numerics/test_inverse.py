@@ -163,10 +163,26 @@ def test_cold_inverse_refuses_a_trace_past_its_bound():
         invert_cold(np.diag([1.0, 9.0]), ridge=1.0, trace_bound=3.0, error=1e-3)
 
 
-@pytest.mark.parametrize("bad", [np.ones((2, 3)), np.array([[np.nan]])])
-def test_inverse_refuses_what_is_no_matrix(bad):
-    with pytest.raises(InvalidInput, match="matrix must be"):
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (np.ones((2, 3)), "matrix must be square"),
+        (np.array([[np.nan]]), "matrix must be finite"),
+        (np.array([[1.5, 0.4], [0.0, 1.5]]), "matrix must be symmetric"),
+        (0.1 * np.eye(2), "least eigenvalue of the matrix must be at least 1, got 0.1"),
+        (np.zeros((2, 2)), "least eigenvalue"),
+        (-np.eye(2), "least eigenvalue"),
+    ],
+)
+def test_inverse_refuses_a_matrix_it_could_not_certify(bad, words):
+    with pytest.raises(InvalidInput, match=words):
         invert_cold(bad, ridge=1.0, trace_bound=3.0, error=1e-3)
+
+
+@pytest.mark.parametrize("low", [1e-300, 1e-17])
+def test_warm_start_refuses_an_interval_past_double_precision(low):
+    with pytest.raises(InvalidInput, match="low must be at least about 1e-15 of high"):
+        plan_warm_start(low=low, high=1.0, error=1e-5)
 
 
 @pytest.mark.parametrize("error", [0.0, -1.0, float("nan")])

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
@@ -30,6 +30,7 @@ def test_root_keeps_its_certificate(log_low, log_range, iterations, seed):
 
 
 @settings(max_examples=300)
+@example(log_range=6.0, log_error=-2.220446049250313e-16)
 @given(log_range=st.floats(0.1, 6), log_error=st.floats(-8, 0))
 def test_paper_count_reaches_the_error(log_range, log_error):
     high = 10.0**log_range
@@ -64,6 +65,11 @@ def test_iterations_are_those_of_the_proof_at_130():
 def test_root_refuses_a_value_outside_its_interval():
     with pytest.raises(InvalidInput, match=r"z must be in \[1, 2\]"):
         square_root(np.array([3.0]), low=1.0, high=2.0, iterations=3)
+
+
+def test_root_refuses_an_interval_past_double_precision():
+    with pytest.raises(InvalidInput, match="low / high must be at least 1e-15"):
+        root_error(low=1e-300, high=1.0, iterations=3)
 
 
 @pytest.mark.parametrize("error", [0.0, -1.0, float("inf")])

@@ -109,8 +109,8 @@ def test_fixed_arms_stay_and_fresh_arms_change():
         ("toy", {"arms": 4}, "arms must be 2 on the toy problem, got 4"),
         ("synthetic", {"dim": 0}, "dim must be at least 1, got 0"),
         ("fixed-arms", {"arms": 1}, "arms must be at least 2, got 1"),
-        ("replay", {"dim": 17}, "dim must be 2 to 16 on the replay problem, got 17"),
-        ("replay", {"arms": 11}, "arms must be 2 to 10 on the replay problem, got 11"),
+        ("replay", {"dim": 17}, "dim on the replay problem must be at most 16, got 17"),
+        ("replay", {"arms": 11}, "arms on the replay problem must be at most 10, got 11"),
         ("synthetic", {"seed": -1}, "seed must be at least 0, got -1"),
     ],
 )

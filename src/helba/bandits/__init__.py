@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from helba.bandits.policy import Decision, Policy
 from helba.bandits.settings import BONUSES, PROFILES, SCHEDULES, Settings
-from helba.errors import require_choice
+from helba.errors import require_choice, require_whole
 
 __all__ = [
     "ALGORITHMS",
@@ -40,6 +40,7 @@ def make_policy(name: str, *, settings: Settings, seed: int = 0) -> Policy:
     say. "oful-tuned" is OFUL with whatever `settings.radius_scale` says; tuning is the caller's.
     """
     require_choice("algorithm", name, ALGORITHMS)
+    require_whole("seed", seed, least=0, most=2**64 - 1)
     if name == "helba-sqrt":
         settings = replace(settings, profile="fast", bonus="sqrt")
     elif name == "helba-paper":

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from helba.bandits.paper import argmax_precision, inverse_floor, root_interval
-from helba.bandits.settings import Settings
-from helba.errors import require_at_least
+from helba.bandits.settings import MOST_ROUNDS, Settings
+from helba.errors import require_whole
 from helba.numerics.compare import (
     compare_iterations,
     levels_per_iteration,
@@ -39,7 +39,7 @@ def paper_depths(settings: Settings, *, round: int) -> list[DepthRow]:
     Where the paper's count misses the error it claims (amax, erratum 2) the note gives one that
     reaches it.
     """
-    require_at_least("round", round, 1)
+    require_whole("round", round, least=1, most=MOST_ROUNDS)
     precision = argmax_precision(round)
     inverse = cold_iterations(
         ridge=settings.ridge,

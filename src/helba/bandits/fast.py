@@ -151,7 +151,7 @@ class FastTwin(HelbaTwin):
         self.worst_estimate_error = max(self.worst_estimate_error, drift)
         exact_inverse, exact_estimate = solve_ridge(self.design, self.response)
         return Model(
-            start=self.round,
+            start=self.now,
             samples=self.samples,
             inverse=A,
             estimate=w,

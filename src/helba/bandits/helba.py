@@ -79,6 +79,11 @@ class HelbaTwin(Policy):
             exact_estimate=np.zeros(d),
         )
 
+    @property
+    def now(self) -> int:
+        """The round, counted from 1; history may be learned before the first choice."""
+        return max(1, self.round)
+
     def _choose(self, contexts: Array) -> int:
         if len(contexts) == 1:
             self.decision = None
@@ -100,9 +105,9 @@ class HelbaTwin(Policy):
         self.design += context[:, None] * context
         self.response += reward * context
         self.trace += float(context @ self.model.inverse @ context)
-        if self.schedule.due(round=self.round, passed=self._trace_passed()):
+        if self.schedule.due(round=self.now, passed=self._trace_passed()):
             self.model = self._recompute()
-            self.schedule.restart(round=self.round)
+            self.schedule.restart(round=self.now)
             self.trace = 0.0
             self.updates += 1
 

@@ -56,7 +56,7 @@ class PaperTwin(HelbaTwin):
         model = self.model
         return paper_radius(
             self.settings,
-            round=self.round,
+            round=self.now,
             batch_start=model.start,
             estimate_error=model.estimate_error,
         )
@@ -69,7 +69,7 @@ class PaperTwin(HelbaTwin):
         # The range holds with probability 1 - delta; when it does not, the true one stands in.
         least = min(interval[0], float(index.min()))
         span = max(interval[1], float(index.max())) - least
-        precision = argmax_precision(self.round)
+        precision = argmax_precision(self.now)
         vector = acomp((index - least) / span, error=precision)
         tolerance = span * argmax_tolerance(error=precision, noise=PLAIN_NOISE)
         return Choice(
@@ -80,7 +80,7 @@ class PaperTwin(HelbaTwin):
 
     def _root_index(self, contexts: Array) -> tuple[Array, Array, float, tuple[float, float]]:
         """Index, exact index, how far they may differ, and the range of the index."""
-        model, t = self.model, self.round
+        model, t = self.model, self.now
         beta = self._radius()
         low, high = root_interval(self.settings, batch_start=model.start)
         steps = root_iterations(low=low, high=high, error=1.0 / t)
@@ -114,19 +114,19 @@ class PaperTwin(HelbaTwin):
         settings, plays = self.settings, self.schedule.plays + 1
         ridge = settings.ridge
         reach = settings.length**2 * (1.0 / ridge + 1.0 / math.sqrt(ridge)) * plays
-        if reach <= settings.trace_threshold + 1.0 / (4.0 * self.round):
+        if reach <= settings.trace_threshold + 1.0 / (4.0 * self.now):
             return False  # it cannot have passed by more than the band
         compared = new_comp(
             np.array(min(1.0, self.trace / reach)),
             np.array(settings.trace_threshold / reach),
-            gap=1.0 / (4.0 * self.round * reach),
+            gap=1.0 / (4.0 * self.now * reach),
             error=UPDATE_THRESHOLD,
         )
         return float(compared.value) > UPDATE_THRESHOLD
 
     def _recompute(self) -> Model:
         settings = self.settings
-        floor = inverse_floor(settings, batch_start=self.round)
+        floor = inverse_floor(settings, batch_start=self.now)
         inverse = invert_cold(
             self.design,
             ridge=settings.ridge,
@@ -139,7 +139,7 @@ class PaperTwin(HelbaTwin):
         self.worst_estimate_error = max(self.worst_estimate_error, drift)
         exact_inverse, exact_estimate = solve_ridge(self.design, self.response)
         return Model(
-            start=self.round,
+            start=self.now,
             samples=self.samples,
             inverse=inverse.value,
             estimate=inverse.value @ self.response,

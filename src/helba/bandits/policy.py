@@ -64,24 +64,28 @@ class Policy(ABC):
         self.decision: Decision | None = None
 
     def select(self, contexts: Array) -> int:
-        """Return the row of `contexts` to play."""
+        """Return the row of `contexts` to play. A refused call changes nothing."""
+        rows = self._checked(contexts)
         self.round += 1
-        return self._choose(self._checked(contexts))
+        return self._choose(rows)
 
     @abstractmethod
     def _choose(self, contexts: Array) -> int: ...
 
     def update(self, context: Array, reward: float) -> None:
-        """Learn that playing `context` earned `reward`."""
-        row = np.asarray(context, dtype=np.float64)
-        self._checked(row[None, :] if row.ndim == 1 else row)
-        if not math.isfinite(reward):
+        """Learn that playing `context` earned `reward`. A refused call changes nothing."""
+        row = _numbers("context", context)
+        if row.shape != (self.settings.dim,):
+            allowed = f"a vector of {self.settings.dim} numbers"
+            raise InvalidInput("context", f"shape {row.shape}", allowed)
+        self._checked(row[None, :])
+        earned = _numbers("reward", reward)
+        if earned.shape != () or not math.isfinite(earned):
             raise InvalidInput("reward", reward, "finite")
         limit = self.settings.reward_max
-        if abs(reward) > limit:
+        if abs(earned) > limit:
             self.clipped += 1
-            reward = math.copysign(limit, reward)
-        self._learn(row, float(reward))
+        self._learn(row, min(max(float(earned), -limit), limit))
 
     @abstractmethod
     def _learn(self, context: Array, reward: float) -> None: ...
@@ -95,7 +99,7 @@ class Policy(ABC):
         return None
 
     def _checked(self, contexts: Array) -> Array:
-        rows = np.asarray(contexts, dtype=np.float64)
+        rows = _numbers("contexts", contexts)
         limit = self.settings
         if rows.ndim != 2 or rows.shape[1] != limit.dim or not 1 <= rows.shape[0] <= limit.arms:
             allowed = f"a table of 1 to {limit.arms} rows and {limit.dim} columns"
@@ -107,3 +111,14 @@ class Policy(ABC):
             allowed = f"no longer than the length bound L = {limit.length:g}"
             raise InvalidInput("contexts", f"a context of length {longest:g}", allowed)
         return rows
+
+
+def _numbers(name: str, values: object) -> Array:
+    """Return `values` as an array of real numbers, or raise `InvalidInput`."""
+    try:
+        array = np.asarray(values)
+        if np.iscomplexobj(array):
+            raise TypeError
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise InvalidInput(name, "something else", "real numbers") from None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from helba.errors import (
-    InvalidInput,
     require_at_least,
     require_between,
     require_choice,
     require_positive,
+    require_whole,
 )
 
 __all__ = ["BONUSES", "PROFILES", "SCHEDULES", "Settings"]
@@ -17,6 +17,11 @@ __all__ = ["BONUSES", "PROFILES", "SCHEDULES", "Settings"]
 PROFILES = ("fast", "paper")
 BONUSES = ("quadratic", "sqrt")
 SCHEDULES = ("trace", "public")
+
+# Far past what any engine can do in a lifetime; a slip of the keyboard is told at once.
+MOST_DIM = 4096
+MOST_ARMS = 65_536
+MOST_ROUNDS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +55,9 @@ class Settings:
     privacy_delta: float = 1e-5
 
     def __post_init__(self) -> None:
-        require_at_least("dim", self.dim, 1)
-        require_at_least("arms", self.arms, 2)
-        require_at_least("horizon", self.horizon, 1)
+        require_whole("dim", self.dim, least=1, most=MOST_DIM)
+        require_whole("arms", self.arms, least=2, most=MOST_ARMS)
+        require_whole("horizon", self.horizon, least=1, most=MOST_ROUNDS)
         for name in ("length", "parameter_bound", "reward_max", "ridge", "radius_scale"):
             require_positive(name, getattr(self, name))
         for name in ("trace_threshold", "growth", "privacy_epsilon"):
@@ -63,6 +68,3 @@ class Settings:
         require_choice("profile", self.profile, PROFILES)
         require_choice("bonus", self.bonus, BONUSES)
         require_choice("schedule", self.schedule, SCHEDULES)
-        for name in ("dim", "arms", "horizon"):
-            if int(getattr(self, name)) != getattr(self, name):
-                raise InvalidInput(name, getattr(self, name), "a whole number")

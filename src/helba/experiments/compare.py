@@ -113,17 +113,22 @@ class Comparison:
         }
 
 
-def compare(request: Request, *, out: Path, jobs: int | None = None) -> Comparison:
+def compare(
+    request: Request, *, out: Path, jobs: int | None = None, overwrite: bool = False
+) -> Comparison:
     """Run every algorithm on every repetition and summarise; `out` holds rows, manifest and plot.
 
-    Runs that `out` already holds under the same fingerprint (see `store`) are not repeated. When a
-    run fails or is interrupted, `RunFailed` says so and what was finished stays.
+    Runs that `out` already holds under the same fingerprint (see `store`) are not repeated; rows of
+    other settings are refused, or deleted with `overwrite`. When a run fails or is interrupted,
+    `RunFailed` says so and what was finished stays.
     """
     cores = count_cores() if jobs is None else jobs
     require_at_least("jobs", cores, 1)
-    store = Store(out, settings=_row_settings(request))
-    if store.afresh:
-        note(f"{out} held rows of other settings or another version: starting afresh")
+    with Store(out, settings=_row_settings(request), overwrite=overwrite) as store:
+        return _compare(request, store=store, cores=cores)
+
+
+def _compare(request: Request, *, store: Store, cores: int) -> Comparison:
     keys = [(name, index) for index in range(request.repetitions) for name in request.algorithms]
     missing = [key for key in keys if store.find(key[0], repetition=key[1]) is None]
     if len(missing) < len(keys):
@@ -140,7 +145,7 @@ def compare(request: Request, *, out: Path, jobs: int | None = None) -> Comparis
         summaries={
             name: _summarise(request, algorithm=name, store=store) for name in request.algorithms
         },
-        folder=out,
+        folder=store.folder,
         plot=_plot(request, store=store),
         resumed=len(keys) - len(missing),
     )
@@ -170,8 +175,17 @@ def _run_missing(
         Workers(min(cores, total)) as workers,
     ):
         if tuning:
-            store.radius_scale = tune_radius(tuning, workers=workers, progress=progress)
-            store.save()
+            progress.advance(sum(str(job) in store.tuning for job in tuning))
+            try:
+                store.radius_scale = tune_radius(
+                    tuning,
+                    workers=workers,
+                    progress=progress,
+                    known=store.tuning,
+                    keep=lambda run, regret: store.record_tuning(run, regret=regret),
+                )
+            finally:
+                store.save()
 
         def record(job: Job, outcome: Outcome) -> None:
             store.record(job.algorithm, repetition=job.repetition, outcome=outcome)
@@ -201,14 +215,16 @@ def run_job(job: Job) -> Outcome:
     options = {} if job.radius_scale is None else {"radius_scale": job.radius_scale}
     settings = settings_for(problem, horizon=request.horizon, **options)
     policy = policy_for(job.algorithm, settings=settings, problem_seed=seed)
-    rows, outcome = run_repetition(problem, policy, horizon=request.horizon, watch=_watch)
+    rows: list[Row] = []
+
+    def watch(row: Row) -> None:
+        rows.append(row)
+        if row.round % 64 == 0:
+            check_stop()
+
+    outcome = run_repetition(problem, policy, horizon=request.horizon, watch=watch)
     write_rows(job.path, rows=rows)
     return outcome
-
-
-def _watch(row: Row) -> None:
-    if row.round % 64 == 0:
-        check_stop()
 
 
 def _outcomes(request: Request, *, algorithm: str, store: Store) -> list[Outcome]:

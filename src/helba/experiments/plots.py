@@ -93,7 +93,10 @@ def _draw(axes: Axes, *, curves: Mapping[str, Curve], labels: Sequence[str]) -> 
     for name, curve in curves.items():
         colour, dashes = STYLES.get(name, OTHER_STYLE)
         shown = np.unique(np.linspace(0, len(curve.mean) - 1, MAX_POINTS).round().astype(int))
-        rounds, mean, band = shown + 1, curve.mean[shown], 2 * curve.error[shown]
+        # No round played, no regret: every line starts at the origin.
+        rounds = np.concatenate([[0], shown + 1])
+        mean = np.concatenate([[0.0], curve.mean[shown]])
+        band = np.concatenate([[0.0], 2 * curve.error[shown]])
         axes.plot(rounds, mean, color=colour, linestyle=dashes, linewidth=1.6, label=name)
         axes.fill_between(rounds, mean - band, mean + band, color=colour, alpha=0.12, linewidth=0)
     top = max(float((curve.mean + 2 * curve.error).max()) for curve in curves.values()) or 1.0

@@ -16,8 +16,9 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 def note(text: str) -> None:
-    """Say one line on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    """Say one line on stderr, if there is one."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
 
 
 class Progress:
@@ -37,7 +38,7 @@ class Progress:
         self._bar: Bar | None = None
 
     def __enter__(self) -> Progress:
-        if sys.stderr.isatty() and self._total:
+        if sys.stderr is not None and sys.stderr.isatty() and self._total:
             self._bar = Bar(
                 TextColumn("{task.description}"),
                 BarColumn(),

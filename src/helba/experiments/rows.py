@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from helba.errors import RunFailed
 from helba.experiments.runner import Row
 
-__all__ = ["COLUMNS", "read_column", "write_rows", "write_text"]
+__all__ = ["COLUMNS", "holds_run", "read_column", "write_rows", "write_text"]
 
 COLUMNS = tuple(field.name for field in fields(Row))
 
@@ -46,6 +46,16 @@ def read_column(path: Path, *, column: str) -> NDArray[np.float64]:
             return np.array([float(line[index] or "nan") for line in reader])
     except (OSError, ValueError, IndexError, StopIteration) as error:
         raise RunFailed(f"cannot read the {column} of {path}: delete it and run again") from error
+
+
+def holds_run(path: Path, *, rounds: int, regret: float) -> bool:
+    """Whether the file has a line for each round and ends with this cumulative regret."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        header, last = lines[0].split(","), lines[-1].split(",")
+        return len(lines) == rounds + 1 and float(last[header.index("regret")]) == regret
+    except (OSError, ValueError, IndexError):
+        return False
 
 
 def _cell(value: object) -> str:

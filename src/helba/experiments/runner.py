@@ -62,18 +62,17 @@ class Outcome:
 
 
 def settings_for(problem: Problem, *, horizon: int, **options: Any) -> Settings:
-    """Return the settings of a policy that is told the truth about `problem`."""
-    return Settings(
-        dim=problem.dim,
-        arms=problem.arms,
-        horizon=horizon,
-        length=problem.length,
-        parameter_bound=problem.parameter_bound,
-        noise=problem.noise,
-        reward_max=problem.reward_max,
-        ridge=problem.ridge,
-        **options,
-    )
+    """Return the settings of a policy that is told the truth about `problem`, but for `options`."""
+    told = {
+        "dim": problem.dim,
+        "arms": problem.arms,
+        "length": problem.length,
+        "parameter_bound": problem.parameter_bound,
+        "noise": problem.noise,
+        "reward_max": problem.reward_max,
+        "ridge": problem.ridge,
+    }
+    return Settings(horizon=horizon, **(told | options))
 
 
 def policy_for(algorithm: str, *, settings: Settings, problem_seed: int) -> Policy:
@@ -114,23 +113,26 @@ def run_repetition(
     *,
     horizon: int,
     watch: Callable[[Row], None] | None = None,
-) -> tuple[list[Row], Outcome]:
-    """Play `horizon` rounds; return every row and the totals. `watch` is called with each row."""
-    rows = []
+) -> Outcome:
+    """Play `horizon` rounds and return the totals; `watch` is called with each row."""
+    decided = agreed = ties = 0
+    last: Row | None = None
     started = time.perf_counter()
     for row in run_policy(problem, policy, horizon=horizon):
-        rows.append(row)
+        last = row
+        decided += row.agrees is not None
+        agreed += row.agrees is True
+        ties += row.tie is True
         if watch is not None:
             watch(row)
     seconds = time.perf_counter() - started
-    last = rows[-1]
-    return rows, Outcome(
-        regret=last.regret,
-        updates=last.updates,
-        clipped=last.clipped,
-        decided=sum(row.agrees is not None for row in rows),
-        agreed=sum(row.agrees is True for row in rows),
-        ties=sum(row.tie is True for row in rows),
+    return Outcome(
+        regret=0.0 if last is None else last.regret,
+        updates=policy.updates,
+        clipped=policy.clipped,
+        decided=decided,
+        agreed=agreed,
+        ties=ties,
         seconds=seconds,
         update_bound=_bound(policy.update_bound),
         regret_bound=_bound(policy.regret_bound) if problem.linear else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from helba.errors import InvalidInput, RunFailed, require_at_least, require_choi
 from helba.experiments.plots import Curve, plot_regret
 from helba.experiments.pool import Workers
 from helba.experiments.progress import Progress, note
-from helba.experiments.rows import read_column, write_rows
+from helba.experiments.report import strict
+from helba.experiments.rows import read_column, write_rows, write_text
 from helba.experiments.runner import Outcome, Row, policy_for, run_repetition, settings_for
 from helba.experiments.tuning import tune_radius, tuning_jobs
 from helba.problems import make_problem
@@ -19,6 +21,7 @@ from helba.problems import make_problem
 __all__ = ["ENGINES", "SingleRequest", "SingleRun", "run_single"]
 
 ENGINES = ("plain",)
+REPORT = "run.json"
 
 # What an algorithm's name already fixes, and the options that only HELBA has.
 FIXED = {
@@ -109,19 +112,20 @@ class SingleRun:
 
 
 def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
-    """Run it; with `out`, write `rows.csv`, `regret.png` and `regret.svg` there."""
-    if out is not None and out.exists() and not out.is_dir():
-        raise InvalidInput("out", out, "a folder, and this is a file")
+    """Run it; with `out`, write `rows.csv`, `run.json`, `regret.png` and `regret.svg` there."""
+    if out is not None:
+        _claim(out)
     problem = make_problem(request.problem, dim=request.dim, arms=request.arms, seed=request.seed)
     options: dict[str, Any] = dict(request.options)
     is_helba = request.algorithm.startswith("helba")
+    settings_for(problem, horizon=request.horizon, **options)
     if options and not is_helba:
         note(f"{request.algorithm} has no {' or '.join(options)}: ignored")
-    settings_for(problem, horizon=request.horizon, **options)
     if request.algorithm == "oful-tuned":
         options["radius_scale"] = _tune(request)
     settings = settings_for(problem, horizon=request.horizon, **options)
     policy = policy_for(request.algorithm, settings=settings, problem_seed=request.seed)
+    rows: list[Row] = []
     done = 0
     title = f"{request.algorithm} on {request.problem}"
     with Progress(title, total=request.horizon, unit="rounds") as progress:
@@ -129,10 +133,12 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
         def watch(row: Row) -> None:
             nonlocal done
             done = row.round
+            if out is not None:
+                rows.append(row)
             progress.advance()
 
         try:
-            rows, outcome = run_repetition(problem, policy, horizon=request.horizon, watch=watch)
+            outcome = run_repetition(problem, policy, horizon=request.horizon, watch=watch)
         except KeyboardInterrupt:
             text = f"interrupted after {done} of {request.horizon} rounds; nothing is kept"
             raise RunFailed(text) from None
@@ -143,7 +149,7 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
         curve = Curve.from_runs([read_column(path, column="regret")])
         heading = f"{request.problem}: d = {problem.dim}, K = {problem.arms}, seed {request.seed}"
         plot = plot_regret({request.algorithm: curve}, title=heading, folder=out)
-    return SingleRun(
+    finished = SingleRun(
         request=request,
         outcome=outcome,
         dim=problem.dim,
@@ -155,6 +161,22 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
         rows=path,
         plot=plot,
     )
+    if out is not None:
+        write_text(out / REPORT, text=json.dumps(strict(finished.as_json()), indent=1) + "\n")
+    return finished
+
+
+def _claim(out: Path) -> None:
+    """Make the folder, or refuse one that holds what another command or person put there."""
+    if out.exists() and not out.is_dir():
+        raise InvalidInput("out", out, "a folder, and this is a file")
+    if out.is_dir() and any(out.iterdir()) and not (out / REPORT).is_file():
+        raise InvalidInput("out", out, "a new or empty folder, or one that helba run wrote")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / REPORT).touch()
+    except OSError as error:
+        raise RunFailed(f"cannot write to {out}: {error.strerror}") from error
 
 
 def _tune(request: SingleRequest) -> float:

@@ -3,12 +3,14 @@
     OUT/manifest.json                        settings, fingerprint, totals of every finished run
     OUT/rows/<algorithm>-<repetition>.csv    one line a round
     OUT/regret.png, OUT/regret.svg           the plot
+    OUT/.lock                                held while a process works in the folder
 
 A folder belongs to one *fingerprint*: the settings that a row depends on, the version of helba, and
 a digest of the source files that compute rows. The repetitions and algorithms asked for are not
-part of it, so asking for more of them extends what is there. Under another fingerprint the files
-named above are deleted and the work starts afresh; other files in the folder are never touched, and
-a folder that has files but no manifest of ours is refused.
+part of it, so asking for more of them extends what is there. A folder of another fingerprint is
+refused, unless it may be overwritten: then the files named above are deleted and the work starts
+afresh. Other files in the folder are never touched, and a folder that has files but no manifest of
+ours is refused. A run whose rows are missing or damaged counts as not finished.
 """
 
 from __future__ import annotations
@@ -20,16 +22,24 @@ import time
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import IO, Any
 
 import numpy as np
 
 from helba.bandits import ALGORITHMS
-from helba.errors import InvalidInput
-from helba.experiments.rows import write_text
+from helba.errors import InvalidInput, RunFailed
+from helba.experiments.rows import holds_run, write_text
 from helba.experiments.runner import Outcome
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["Store", "take_fingerprint"]
+
+LOCK = ".lock"
 
 TOOL = "helba compare"
 SECONDS_BETWEEN_SAVES = 0.5
@@ -53,18 +63,42 @@ def take_fingerprint(settings: dict[str, Any]) -> str:
 class Store:
     """The finished runs in a folder; opening it makes the folder ours, or raises `InvalidInput`.
 
-    `afresh` says whether rows of another fingerprint had to go.
+    `tuning` keeps the regrets of tuning runs, so that an interrupted tuning goes on. Use it as a
+    context manager: it holds the folder's lock.
     """
 
-    def __init__(self, folder: Path, *, settings: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, *, settings: dict[str, Any], overwrite: bool = False) -> None:
         self.folder = folder
         self.settings = settings
         self.fingerprint = take_fingerprint(settings)
         self.finished: dict[str, Outcome] = {}
+        self.tuning: dict[str, float] = {}
         self.radius_scale: float | None = None
-        self.afresh = False
         self._saved_at = 0.0
-        self._open()
+        self._lock: IO[str] | None = None
+        if folder.exists() and not folder.is_dir():
+            raise InvalidInput("out", folder, "a folder, and this is a file")
+        try:
+            self._open(overwrite=overwrite)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others work in the folder."""
+        if self._lock is not None:
+            self._lock.close()
 
     @property
     def manifest(self) -> Path:
@@ -77,8 +111,7 @@ class Store:
 
     def find(self, algorithm: str, *, repetition: int) -> Outcome | None:
         """Return the totals of a run, or None when it is not finished."""
-        path = self.rows(algorithm, repetition=repetition)
-        return self.finished.get(path.stem) if path.is_file() else None
+        return self.finished.get(self.rows(algorithm, repetition=repetition).stem)
 
     def record(self, algorithm: str, *, repetition: int, outcome: Outcome) -> None:
         """Note that a run is finished, whose rows are already on disk; `save` when all are noted.
@@ -86,6 +119,14 @@ class Store:
         The manifest is written at most every half second: a process that is killed loses no more.
         """
         self.finished[self.rows(algorithm, repetition=repetition).stem] = outcome
+        self._save_soon()
+
+    def record_tuning(self, run: str, *, regret: float) -> None:
+        """Note the regret of a tuning run."""
+        self.tuning[run] = regret
+        self._save_soon()
+
+    def _save_soon(self) -> None:
         if time.monotonic() - self._saved_at >= SECONDS_BETWEEN_SAVES:
             self.save()
 
@@ -97,36 +138,72 @@ class Store:
             "version": version("helba"),
             "settings": self.settings,
             "radius_scale": self.radius_scale,
+            "tuning": self.tuning,
             "finished": {name: asdict(self.finished[name]) for name in sorted(self.finished)},
         }
         write_text(self.manifest, text=json.dumps(content, indent=1, allow_nan=False) + "\n")
         self._saved_at = time.monotonic()
 
-    def _open(self) -> None:
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InvalidInput("out", self.folder, "a folder, and this is a file")
+    def _open(self, *, overwrite: bool) -> None:
         if not self.manifest.is_file():
-            if self.folder.is_dir() and any(self.folder.iterdir()):
+            if self.folder.is_dir() and any(path.name != LOCK for path in self.folder.iterdir()):
                 allowed = f"a new or empty folder, or one that {TOOL} wrote"
                 raise InvalidInput("out", self.folder, allowed)
+            self._take_lock()
             self.save()
             return
+        content = self._read()
+        self._take_lock()
+        if content["fingerprint"] == self.fingerprint:
+            self._load(content)
+            return
+        if not overwrite:
+            raise InvalidInput("out", self.folder, self._difference(content["settings"]))
+        self._clear()
+        self.save()
+
+    def _read(self) -> dict[str, Any]:
         try:
-            content = json.loads(self.manifest.read_text(encoding="utf-8"))
-            ours = content["tool"] == TOOL
-            self.afresh = content["fingerprint"] != self.fingerprint
-            if not self.afresh:
-                runs = content["finished"].items()
-                self.finished = {name: Outcome(**totals) for name, totals in runs}
-                self.radius_scale = content["radius_scale"]
+            content: dict[str, Any] = json.loads(self.manifest.read_text(encoding="utf-8"))
+            known = {"fingerprint", "finished", "tuning", "radius_scale"} <= set(content)
+            if content["tool"] == TOOL and isinstance(content["settings"], dict) and known:
+                return content
         except (ValueError, KeyError, TypeError, AttributeError):
-            ours = False
-        if not ours:
-            allowed = f"a folder whose manifest.json was written by {TOOL}"
-            raise InvalidInput("out", self.folder, allowed)
-        if self.afresh:
-            self._clear()
-            self.save()
+            pass
+        allowed = f"a folder whose manifest.json was written by {TOOL}"
+        raise InvalidInput("out", self.folder, allowed)
+
+    def _load(self, content: dict[str, Any]) -> None:
+        self.tuning = content["tuning"]
+        self.radius_scale = content["radius_scale"]
+        for name, totals in content["finished"].items():
+            outcome = Outcome(**totals)
+            path = self.folder / "rows" / f"{name}.csv"
+            if holds_run(path, rounds=self.settings["horizon"], regret=outcome.regret):
+                self.finished[name] = outcome
+
+    def _difference(self, held: dict[str, Any]) -> str:
+        """What may stand where a folder of other settings was given."""
+        for name, value in self.settings.items():
+            if held.get(name) != value:
+                found = f"rows with {name} {held.get(name)}, not {value}"
+                break
+        else:
+            found = "rows made by another version"
+        return f"another folder, or add --overwrite: this one holds {found}"
+
+    def _take_lock(self) -> None:
+        """Hold the folder while this process lives; where there are no such locks, go without."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.folder / LOCK).open("w", encoding="utf-8")
+        except OSError as error:
+            raise RunFailed(f"cannot write to {self.folder}: {error.strerror}") from error
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunFailed(f"{self.folder} is in use by another process") from None
 
     def _clear(self) -> None:
         for path in self.folder.glob("rows/*.csv"):

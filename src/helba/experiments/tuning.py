@@ -6,7 +6,7 @@ scale that had the least mean regret on other draws of the same problem.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from helba.experiments.pool import Workers, check_stop
@@ -16,7 +16,7 @@ from helba.problems import make_problem
 
 __all__ = ["RADIUS_SCALES", "TUNING_SEEDS", "TuningJob", "best_scale", "tune_radius", "tuning_jobs"]
 
-RADIUS_SCALES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
+RADIUS_SCALES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
 TUNING_SEEDS = 10
 
 # Comparisons use the seeds from `seed` on; these are far from them.
@@ -74,15 +74,29 @@ def best_scale(regrets: Mapping[float, Sequence[float]]) -> float:
     return min(sorted(regrets, reverse=True), key=lambda scale: sum(regrets[scale]))
 
 
-def tune_radius(jobs: Sequence[TuningJob], *, workers: Workers, progress: Progress) -> float:
-    """Run the tuning jobs and return the best scale."""
-    regrets: dict[float, dict[int, float]] = {}
+def tune_radius(
+    jobs: Sequence[TuningJob],
+    *,
+    workers: Workers,
+    progress: Progress,
+    known: Mapping[str, float] | None = None,
+    keep: Callable[[str, float], None] | None = None,
+) -> float:
+    """Run the tuning jobs whose regret is not `known` and return the best scale.
+
+    `keep` gets every new regret as it arrives, under the job's name.
+    """
+    regrets = dict(known or {})
 
     def collect(job: TuningJob, regret: float) -> None:
-        regrets.setdefault(job.radius_scale, {})[job.seed] = regret
+        regrets[str(job)] = regret
+        if keep is not None:
+            keep(str(job), regret)
         progress.advance()
 
-    workers.run(run_tuning_job, jobs, on_result=collect)
-    # Summed in the order of the seeds: the order of arrival would change the last digits.
-    by_seed = {scale: [found[seed] for seed in sorted(found)] for scale, found in regrets.items()}
-    return best_scale(by_seed)
+    workers.run(run_tuning_job, [job for job in jobs if str(job) not in regrets], on_result=collect)
+    # Summed in the order of the jobs: the order of arrival would change the last digits.
+    by_scale: dict[float, list[float]] = {}
+    for job in jobs:
+        by_scale.setdefault(job.radius_scale, []).append(regrets[str(job)])
+    return best_scale(by_scale)

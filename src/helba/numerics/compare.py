@@ -164,7 +164,9 @@ def new_max(a: Array, b: Array, *, error: float, n: int = 1) -> Certified[Array]
 
 def amax(values: Sequence[Array], *, error: float, n: int = 1) -> Certified[Array]:
     """Return the maximum of values in [0, 1], at most `error` below and never above it."""
-    count = maximum_iterations(error=error, arms=max(2, len(values)), n=n)
+    if len(values) < 2:
+        raise InvalidInput("values", f"{len(values)} of them", "at least 2")
+    count = maximum_iterations(error=error, arms=len(values), n=n)
     best = _unit("values", values[0])
     for value in values[1:]:
         other = _unit("values", value)

@@ -80,9 +80,11 @@ def invert_cold(
     """
     V = _checked_matrix(matrix)
     steps = cold_iterations(ridge=ridge, trace_bound=trace_bound, error=error)
-    trace = float(np.trace(V))
+    trace, least = float(np.trace(V)), float(np.linalg.eigvalsh(V)[0])
     if not trace <= trace_bound * (1 + 1e-9):
         raise InvalidInput("trace of the matrix", f"{trace:g}", f"at most {trace_bound:g}")
+    if not least >= ridge - 1e-9 * max(ridge, 1e-3 * trace):
+        raise InvalidInput("least eigenvalue of the matrix", f"{least:g}", f"at least {ridge:g}")
     identity = np.eye(len(V))
     X, M = identity / trace_bound, V / trace_bound
     for _ in range(steps):
@@ -141,7 +143,9 @@ def plan_warm_start(*, low: float, high: float, error: float, noise: float = 0.0
         spread = (top - bottom) / (top + bottom)
         drift = scale * (2.0 - scale * bottom) * drift + 2.0 * noise
         after = spread**2 + noise + drift
-        if noise > 0.0 and (after >= residual or bottom <= 0.0):
+        if after >= residual:
+            if noise == 0.0:
+                raise InvalidInput("low", low, f"at least about 1e-15 of high, {high:g}")
             raise InvalidInput("error", error, f"at least {residual:.3g} at noise {noise:g}")
         scales.append(scale)
         bottom, top, residual = 1.0 - spread**2 - noise, 1.0 + noise, after
@@ -204,4 +208,6 @@ def _checked_matrix(matrix: Array) -> Array:
         raise InvalidInput("matrix", f"shape {square.shape}", "square")
     if not np.isfinite(square).all():
         raise InvalidInput("matrix", "a value that is not finite", "finite")
+    if not np.allclose(square, square.T, rtol=1e-9, atol=1e-12 * float(np.abs(square).max())):
+        raise InvalidInput("matrix", "one that is not", "symmetric")
     return square

@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 # Cells of the error bound: between two neighbours the bound is off by at most 2^(1/16).
 CELLS_PER_OCTAVE = 8
 ROUNDING = 4 * 2.0**-53
+# Below this q and v are lost in double precision, long after CKKS.
+LEAST_RATIO = 1e-15
 
 
 def root_iterations(*, low: float, high: float, error: float) -> int:
@@ -40,7 +42,7 @@ def root_iterations(*, low: float, high: float, error: float) -> int:
     if error >= math.sqrt(high):
         return 0
     ratio = (math.log(error) - 0.5 * math.log(high)) / (2.0 * math.log1p(-low / (4.0 * high)))
-    return max(0, math.ceil(math.log2(ratio)))
+    return math.ceil(math.log2(ratio)) if ratio > 1.0 else 0
 
 
 def root_error_at(z: Array, *, high: float, iterations: int) -> Array:
@@ -63,8 +65,10 @@ def root_error(*, low: float, high: float, iterations: int) -> float:
     -1, and what it loses weighs most for the smallest z.
     """
     _check_interval(low, high)
-    # The problem scales: only low/high matters. Rounded down, so that the interval only grows.
-    ratio = float(np.float32(low / high) * np.float32(1 - 1e-6))
+    # The problem scales: only low/high matters. It is rounded down to 20 bits, so that the interval
+    # only grows and neighbours share a result.
+    mantissa, exponent = math.frexp(low / high)
+    ratio = math.ldexp(math.floor(mantissa * 2.0**20 * (1.0 - 2.0**-40)), exponent - 20)
     return math.sqrt(high) * _unit_error(ratio, iterations)
 
 
@@ -108,3 +112,5 @@ def square_root(z: Array, *, low: float, high: float, iterations: int) -> Certif
 def _check_interval(low: float, high: float) -> None:
     require_positive("low", low)
     require_at_least("high", high, low)
+    if low / high < LEAST_RATIO:
+        raise InvalidInput("low / high", low / high, f"at least {LEAST_RATIO:g}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from helba.errors import require_at_least
+from helba.errors import require_whole
 from helba.problems.problem import Array, Problem, Round
 
 __all__ = ["LinearProblem", "draw_ball", "draw_sphere", "spawn_seeds"]
@@ -37,7 +37,7 @@ class LinearProblem(Problem):
 
     def rounds(self, horizon: int) -> Iterator[Round]:
         """Yield `horizon` rounds, the same ones at every call."""
-        require_at_least("horizon", horizon, 0)
+        require_whole("horizon", horizon, least=0, most=10**9)
         generator = np.random.default_rng(self._round_seed)
         block = max(1, min(BLOCK_ROUNDS, BLOCK_NUMBERS // (self.arms * self.dim)))
         for start in range(0, horizon, block):
@@ -50,7 +50,7 @@ class LinearProblem(Problem):
 
 def spawn_seeds(seed: int) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
     """Return independent seeds for the parameters of a problem and for its rounds."""
-    require_at_least("seed", seed, 0)
+    require_whole("seed", seed, least=0, most=2**63 - 1)
     parameters, rounds = np.random.SeedSequence(seed).spawn(2)
     return parameters, rounds
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from helba.errors import InvalidInput, require_at_least
+from helba.errors import require_whole
 from helba.problems.linear import spawn_seeds
 from helba.problems.problem import Array, Problem, Round
 
@@ -51,16 +51,14 @@ class Replay(Problem):
     def __init__(self, *, dim: int | None = None, arms: int | None = None, seed: int = 0) -> None:
         self.dim = MAX_DIM if dim is None else dim
         self.arms = LABELS if arms is None else arms
-        if not 2 <= self.dim <= MAX_DIM:
-            raise InvalidInput("dim", self.dim, f"2 to {MAX_DIM} on the replay problem")
-        if not 2 <= self.arms <= LABELS:
-            raise InvalidInput("arms", self.arms, f"2 to {LABELS} on the replay problem")
+        require_whole("dim on the replay problem", self.dim, least=2, most=MAX_DIM)
+        require_whole("arms on the replay problem", self.arms, least=2, most=LABELS)
         _, self._round_seed = spawn_seeds(seed)
         self._table = _describe(self.dim)
 
     def rounds(self, horizon: int) -> Iterator[Round]:
         """Yield `horizon` rounds, the same ones at every call."""
-        require_at_least("horizon", horizon, 0)
+        require_whole("horizon", horizon, least=0, most=10**9)
         generator = np.random.default_rng(self._round_seed)
         order: list[int] = []
         for _ in range(horizon):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from helba.errors import require_at_least
+from helba.errors import require_whole
 from helba.problems.linear import LinearProblem, draw_ball, draw_sphere, spawn_seeds
 from helba.problems.problem import Array
 
@@ -31,8 +31,8 @@ class Synthetic(LinearProblem):
     def __init__(self, *, dim: int | None = None, arms: int | None = None, seed: int = 0) -> None:
         self.dim = DEFAULT_DIM if dim is None else dim
         self.arms = DEFAULT_ARMS if arms is None else arms
-        require_at_least("dim", self.dim, 1)
-        require_at_least("arms", self.arms, 2)
+        require_whole("dim", self.dim, least=1, most=4096)
+        require_whole("arms", self.arms, least=2, most=65_536)
         parameter_seed, round_seed = spawn_seeds(seed)
         super().__init__(round_seed=round_seed)
         generator = np.random.default_rng(parameter_seed)
