@@ -10,6 +10,7 @@ from helba.bandits.bounds import (
     batch_regret_bound,
     growth_bound,
     paper_batch_bound,
+    paper_profile_bound,
     paper_regret_bound,
     quadratic_regret_bound,
     switch_bound,
@@ -18,10 +19,12 @@ from helba.bandits.bounds import (
 from helba.bandits.depth import paper_depths
 from helba.bandits.radius import (
     confidence_radius,
+    paper_index_range,
     paper_radius,
     potential,
     quadratic_range,
     quadratic_weight,
+    root_range,
 )
 from helba.errors import InvalidInput
 
@@ -61,6 +64,65 @@ def test_radius_is_not_vacuous():
             g += rewards[0] * contexts[0]
         broken += worst > 0.2
     assert broken >= 15
+
+
+def test_formulas_are_those_of_the_theory():
+    """Written out once more, with numbers that no two factors share."""
+    s = linear_settings(
+        dim=3, horizon=700, length=2.0, parameter_bound=1.5, noise=0.4, ridge=0.5, delta=0.02
+    )
+    volume = 3 * math.log(1 + 50 * 4 / (0.5 * 3))
+    beta = 1.5 * math.sqrt(0.5) + 0.4 * math.sqrt(2 * math.log(50) + volume)
+    assert confidence_radius(s, samples=50) == pytest.approx(beta)
+    union = 3 * math.log((1 + 4 * 40 / 0.5) * math.pi**2 * 45**2 / (6 * 0.02))
+    printed = 1.5 * math.sqrt(0.5) + 0.4 * math.sqrt(union)
+    assert paper_radius(s, round=45, batch_start=40) == pytest.approx(printed + 40**-0.5)
+    off = paper_radius(s, round=45, batch_start=40, estimate_error=0.7)
+    assert off == pytest.approx(printed + 0.7)
+    assert quadratic_weight(s, radius=beta, last_round=50) == pytest.approx(
+        beta * math.sqrt(50 / (2 * volume))
+    )
+    x = np.array([[1.0, 0.0, 0.0], [0.0, -2.0, 0.0]])
+    h, d = 2 / math.sqrt(0.5), math.sqrt(5)
+    for gamma in (0.1, 30.0):
+        second = min(beta * h, beta**2 / (2 * gamma * 0.8))
+        stated = 1.5 * d + beta * h + gamma * 1.2 * h**2 / 2 + second
+        found = quadratic_range(s, x, radius=beta, gamma=gamma, residual=0.2)
+        assert found == pytest.approx(stated)
+    found = root_range(s, x, radius=beta, width=5.0, residual=0.2)
+    assert found == pytest.approx(1.5 * d + 2 * beta * h / math.sqrt(0.8) + 5.0)
+    spread = 2 / 45 + 2 * math.sqrt(2 + 1 / math.sqrt(0.5)) + math.sqrt(0.01)
+    low, high = paper_index_range(s, radius=beta, round=45, floor=0.01)
+    assert (low, high) == pytest.approx((-3.0, 3.0 + 2 * beta * spread))
+
+
+def test_regret_bounds_are_those_of_the_theorems():
+    s = linear_settings(dim=3, horizon=10**7, length=2.0, ridge=0.5, noise=0.4)
+    T, gamma = 10**7, potential(s, 10**7)
+    beta = confidence_radius(s, samples=T) + 0.3
+    kappa, e, c_bar = 8 / math.log(9), 0.1, 2.5
+    factor = 1 + math.sqrt(1.1 / 0.9)
+    classic = factor * beta * math.sqrt(T * 3.5 * kappa * gamma / 2)
+    clipped = factor * beta * math.sqrt(T * 3.5 * gamma / (2 * math.log(2)))
+    clipped += 4.0 * gamma / (2 * math.log(2))
+    bound = batch_regret_bound(
+        s, trace_growth=c_bar, residual=e, tolerance_sum=5.0, estimate_error=0.3
+    )
+    assert bound == pytest.approx(5.0 + min(classic, clipped))
+    beta = paper_radius(s, round=T, batch_start=T) + 1.0
+    c_bar = 1.0 + 0.25 + 1.1 * 2 / math.sqrt(4.5)
+    clipped = 2 * beta * math.sqrt(T * (1 + c_bar) * gamma / (2 * math.log(2)))
+    clipped += 4.0 * gamma / (2 * math.log(2))
+    floors = beta * (2.1 * (1 + math.log(T)) + 2)
+    bound = paper_profile_bound(s, band=0.25, estimate_error=0.5, tolerance_sum=6.0)
+    assert bound == pytest.approx(6.0 + floors + clipped)
+
+
+def test_trace_growth_and_switches_count_band_and_residual(toy_settings):
+    volume = potential(toy_settings, 130) / 2
+    found = switch_bound(toy_settings, band=0.25, residual=0.5)
+    assert found == pytest.approx(volume / math.log(1.5))
+    assert trace_growth_bound(toy_settings, band=0.2, residual=0.5) == pytest.approx(2.4)
 
 
 def test_tuned_radius_scales_but_for_the_error_of_the_estimate():
@@ -187,4 +249,6 @@ def test_paper_depths_at_130_are_those_of_erratum_10(toy_settings):
     assert rows["NewComp"].iterations == 22
     assert rows["amax"].iterations == 9
     assert rows["amax"].levels + rows["NewComp"].levels > 60
-    assert rows["total"].levels > 140
+    assert rows["index: x^T A x"].levels == 3
+    assert rows["trace test"].levels == 3 + 2 * rows["trace test"].iterations
+    assert rows["total"].levels == 3 + 32 + 48 + 19 + 44 > 140

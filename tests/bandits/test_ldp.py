@@ -32,6 +32,13 @@ def test_sensitivity_of_a_report_is_within_what_the_noise_is_scaled_to():
     assert 0.7 * math.sqrt(2) <= worst <= math.sqrt(2)
 
 
+def test_noise_is_scaled_to_the_sensitivity():
+    policy = LdpOful(linear_settings(length=2.0, reward_max=3.0), seed=0)
+    deviation = math.sqrt(2) * gaussian_deviation(epsilon=1.0, delta=1e-5)
+    assert policy.matrix_noise == pytest.approx(deviation * math.sqrt(2) * 4.0)
+    assert policy.vector_noise == pytest.approx(deviation * 2 * 3.0 * 2.0)
+
+
 def test_reports_carry_the_stated_noise_and_are_symmetric():
     policy = LdpOful(linear_settings(), seed=0)
     reports = [policy.report(np.zeros(3), 0.0) for _ in range(4000)]

@@ -1,9 +1,11 @@
 import numpy as np
+import pytest
 from sklearn.linear_model import Ridge
 
+from helba.bandits import make_policy
 from helba.bandits.ridge import RankOneRidge
 
-from .play import linear_settings, play
+from .play import linear_settings, play, rounds
 
 
 def test_rank_one_ridge_agrees_with_scikit_learn_and_numpy():
@@ -26,6 +28,39 @@ def test_estimate_of_oful_is_ridge_regression():
     contexts, rewards = map(np.array, zip(*history, strict=True))
     oracle = Ridge(alpha=1.0, fit_intercept=False).fit(contexts, rewards)
     np.testing.assert_allclose(policy.model.estimate, oracle.coef_, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["rsoful", "rsoful-tr"])
+def test_rarely_switching_rules_fire_when_they_should(name):
+    """Switch exactly when det V has doubled, or the trace in the frozen metric has reached 1."""
+    settings = linear_settings(horizon=300)
+    policy = make_policy(name, settings=settings)
+    V = frozen = np.eye(3)
+    trace = 0.0
+    for contexts, _, rewards in rounds(settings, seed=5):
+        arm = policy.select(contexts)
+        x, updates = contexts[arm], policy.updates
+        policy.update(x, float(rewards[arm]))
+        V = V + np.outer(x, x)
+        trace += x @ np.linalg.inv(frozen) @ x
+        ratio = np.linalg.det(V) / np.linalg.det(frozen)
+        due = trace >= 1.0 if name == "rsoful-tr" else ratio >= 2.0
+        assert (policy.updates > updates) == due
+        if due:
+            frozen, trace = V, 0.0
+    assert policy.updates > 5
+
+
+def test_rank_one_ridge_stays_exact_when_badly_conditioned():
+    """Without fresh factorisations Sherman-Morrison loses digits here."""
+    rng = np.random.default_rng(0)
+    model, design = RankOneRidge(dim=6, ridge=1e-6), 1e-6 * np.eye(6)
+    for _ in range(2560):
+        x = rng.normal(size=6) * [1, 1, 1e-3, 1e-3, 1e-3, 1e-3]
+        model.add(x, 0.5)
+        design += np.outer(x, x)
+    exact = np.linalg.inv(design)
+    assert np.abs(model.inverse - exact).max() <= 1e-10 * np.abs(exact).max()
 
 
 def test_rarely_switching_models_are_ridge_regression_at_the_switch():

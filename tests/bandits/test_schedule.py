@@ -19,10 +19,11 @@ def growth_updates(eta, horizon):
 
 
 def test_growth_rule_reads_eta_as_the_decimal_it_was_written_as():
-    """11 >= 1.1 * 10 holds, where floating point says 11.000000000000002."""
+    """55 >= 1.1 * 50 holds, where floating point says 55.00000000000001."""
+    assert 55 < (1 + 0.1) * 50
     schedule = UpdateSchedule(linear_settings(growth=0.1), lag=1)
-    schedule.restart(round=10)
-    assert schedule.due(round=11, passed=False)
+    schedule.restart(round=50)
+    assert schedule.due(round=55, passed=False)
 
 
 def test_growth_rule_forces_32_updates_on_the_toy_problem():
@@ -44,17 +45,39 @@ def test_trace_bound_from_public_counts_holds(seed, lag, length):
     """The true Tr(A (V - V_j)) at an update never exceeds what counts allow."""
     rng = np.random.default_rng(seed)
     config = linear_settings(horizon=150, length=length, growth=0.3)
-    schedule, trace, wide = UpdateSchedule(config, lag=lag), 0.0, 0
+    schedule, trace = UpdateSchedule(config, lag=lag), 0.0
     for t in range(1, config.horizon + 1):
         # some play's ||x||_A^2, at most (1 + e) L^2/lambda with e = 0
         trace += rng.choice([0.0, 1.0, rng.random()]) * length**2
         if schedule.due(round=t, passed=trace >= config.trace_threshold):
             bound = schedule.trace_bound(residual=0.0)
             assert trace <= bound + 1e-9
-            wide += bound < schedule.plays * length**2
             schedule.restart(round=t)
             trace = 0.0
-    assert wide >= 0
+
+
+def test_trace_bound_uses_the_answers_residual_and_band():
+    """Many short plays: the last answer says more than their number."""
+    schedule = UpdateSchedule(linear_settings(growth=10.0), lag=1, band=0.25)
+    for t in range(1, 9):
+        assert not schedule.due(round=t, passed=False)
+    assert schedule.trace_bound(residual=0.5) == pytest.approx(1.25 + 1.5)
+    schedule.due(round=9, passed=True)
+    assert not schedule.known  # it arrives a round later
+    assert schedule.due(round=10, passed=True)
+    assert schedule.trace_bound(residual=0.0) == pytest.approx(1.25 + 2.0)
+
+
+def test_public_schedule_never_asks():
+    schedule = UpdateSchedule(linear_settings(growth=10.0, schedule="public"), lag=0)
+    assert not any(schedule.due(round=t, passed=True) for t in range(1, 11))
+    assert schedule.trace_bound(residual=0.1) == pytest.approx(10 * 1.1)
+
+
+def test_last_round_is_no_later_than_the_horizon():
+    schedule = UpdateSchedule(linear_settings(growth=1.0, horizon=15), lag=0)
+    schedule.restart(round=10)
+    assert schedule.last_round == 15
 
 
 def test_trace_bound_is_tight_for_full_length_plays():

@@ -7,8 +7,9 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from helba.bandits import make_policy
+from helba.errors import InvalidInput, RunFailed
 
-from .play import linear_settings, play
+from .play import linear_settings, play, rounds
 
 twins = pytest.mark.parametrize(
     ("profile", "bonus"),
@@ -49,10 +50,7 @@ def test_model_keeps_residual_and_estimate_error(profile, bonus):
     """The certificates that the regret bound uses, against numpy and scikit-learn."""
     settings = linear_settings(dim=5, horizon=300, profile=profile, bonus=bonus)
     history, checked = [], 0
-
     policy = make_policy("helba", settings=settings)
-    from .play import rounds
-
     for contexts, _, rewards in rounds(settings, seed=4):
         arm = policy.select(contexts)
         policy.update(contexts[arm], float(rewards[arm]))
@@ -89,6 +87,79 @@ def test_public_schedule_updates_by_growth_alone(toy_settings):
     assert policy.updates == 32  # erratum 16
     assert policy.updates <= policy.update_bound()
     assert policy.regret_bound() is None
+
+
+def test_trace_rule_makes_most_updates_when_growth_is_slow():
+    """With eta = 1 the trace rule decides; the fast profile hears of it one round late."""
+    for profile, lag in (("fast", 1), ("paper", 0)):
+        settings = linear_settings(dim=3, horizon=200, growth=1.0, profile=profile, bonus="sqrt")
+        policy = make_policy("helba", settings=settings)
+        passed_at, trace, by_trace, start = None, 0.0, 0, 1
+        for t, (contexts, _, rewards) in enumerate(rounds(settings, seed=1), start=1):
+            arm = policy.select(contexts)
+            x, inverse, updates = contexts[arm], policy.model.inverse, policy.updates
+            policy.update(x, float(rewards[arm]))
+            trace += float(x @ inverse @ x)
+            if trace >= 1.0 and passed_at is None:
+                passed_at = t
+            if policy.updates > updates:
+                if t < 2 * start:  # not the growth rule
+                    by_trace += 1
+                    assert passed_at is not None
+                    assert t - passed_at == lag
+                passed_at, trace, start = None, 0.0, t
+            else:
+                assert passed_at is None or t - passed_at < max(1, lag) or lag == 1
+        assert by_trace >= 5
+        assert policy.updates <= policy.update_bound()
+
+
+def test_public_schedule_differs_from_the_trace_rule():
+    slow = {"dim": 3, "horizon": 200, "growth": 1.0}
+    public = play("helba", linear_settings(schedule="public", **slow))[0]
+    asked = play("helba", linear_settings(schedule="trace", **slow))[0]
+    assert public.updates == 7  # 2, 4, 8, ... 128
+    assert asked.updates > public.updates
+
+
+def test_scores_past_their_range_are_counted():
+    """Told a radius of nearly nothing, the promised range is too narrow."""
+    settings = linear_settings(parameter_bound=1e-3, noise=0.0, horizon=60)
+    policy = make_policy("helba", settings=settings)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        x = rng.uniform(-0.5, 0.5, (4, 3))
+        arm = policy.select(x)
+        policy.update(x[arm], float(x[arm] @ [2.0, -2.0, 1.0]))
+    assert policy.overflows > 0
+    honest, _, _ = play("helba", linear_settings(horizon=60))
+    assert honest.overflows == 0
+
+
+@pytest.mark.parametrize("profile", ["fast", "paper"])
+def test_inverse_lost_in_rounding_is_said(profile):
+    """A ridge of 1e-15 cannot be inverted in double precision."""
+    settings = linear_settings(ridge=1e-15, horizon=60, profile=profile, bonus="sqrt")
+    with pytest.raises((RunFailed, InvalidInput), match=r"raise the ridge|must be"):
+        play("helba", settings)
+
+
+def test_tolerance_counts_what_the_index_may_be_off_by():
+    """Without the index errors the certificate would be that of the argmax alone."""
+    from helba.numerics.argmax import argmax_tolerance
+
+    for bonus in ("quadratic", "sqrt"):
+        seen = []
+
+        def watch(policy, *_, seen=seen):
+            alone = argmax_tolerance(
+                sign=policy.sign, arms=2, scale=1e3, method=policy.method, noise=1e-10
+            )
+            seen.append(policy.decision.tolerance > alone)
+
+        settings = linear_settings(arms=2, horizon=40, bonus=bonus)
+        play("helba", settings, watch=watch)
+        assert any(seen)
 
 
 def test_estimate_error_of_the_paper_profile_obeys_its_corollary(toy_settings):

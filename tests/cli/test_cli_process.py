@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,11 @@ import time
 import pytest
 
 HELBA = [sys.executable, "-m", "helba"]
+
+
+def heed_interrupts() -> None:
+    """A test run in the background hands down that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_command_exit_codes_and_streams():
@@ -39,10 +45,19 @@ def test_command_line_loads_nothing_heavy():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_command_that_is_told_to_stop_says_so_in_one_line(number):
     command = [*HELBA, "run", "synthetic", "--algorithm", "oful-tuned", "--horizon", "1000000"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(4)  # past the imports, amid tuning
-    process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=60)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
+    )
+    try:
+        time.sleep(4)  # past the imports, amid tuning
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert (process.returncode, stdout, stderr) == (1, "", "helba: interrupted\n")
 
 
@@ -73,14 +88,19 @@ def test_interrupted_comparison_keeps_its_rows_and_resumes(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_interrupts,
     )
     give_up = time.monotonic() + 60
-    while len(list(tmp_path.glob("rows/*.csv"))) < 2:
-        assert time.monotonic() < give_up
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGINT)  # the whole group, as a terminal does
-    stdout, stderr = process.communicate(timeout=60)
+    try:
+        while len(list(tmp_path.glob("rows/*.csv"))) < 2:
+            assert time.monotonic() < give_up
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)  # the whole group, as a terminal does
+        stdout, stderr = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 1
     assert not stdout
     assert "Traceback" not in stderr

@@ -2,15 +2,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from helba.bandits import ALGORITHMS as EVERY_ALGORITHM
 from helba.errors import InvalidInput, RunFailed
 from helba.experiments import compare as module
-from helba.experiments import tuning
+from helba.experiments import store, tuning
 from helba.experiments.compare import Request, compare
 from helba.experiments.rows import read_column
+from helba.experiments.runner import policy_for, settings_for
 from helba.experiments.store import Store
+from helba.problems import make_problem
 
 ALGORITHMS = ("oful", "rsoful-tr", "uniform")
 
@@ -60,6 +65,74 @@ def test_comparison_summary_is_that_of_the_rows(finished):
         assert summary.regret == pytest.approx(sum(final) / 3)
         assert summary.updates_max == max(read_column(p, column="updates")[-1] for p in paths)
         assert summary.updates <= summary.update_bound
+
+
+def test_comparison_sums_up_what_a_twin_decided(tmp_path):
+    """Standard error, agreement and ties, recomputed from the rows on disk."""
+    wanted = request(problem="synthetic", algorithms=("helba-paper",), repetitions=4, dim=2, arms=3)
+    summary = compare(wanted, out=tmp_path, jobs=1).summaries["helba-paper"]
+    columns = {
+        name: [
+            read_column(tmp_path / "rows" / f"helba-paper-{index}.csv", column=name)
+            for index in range(4)
+        ]
+        for name in ("regret", "agrees", "tie", "clipped")
+    }
+    final = np.array([run[-1] for run in columns["regret"]])
+    assert summary.regret_se == pytest.approx(final.std(ddof=1) / 2)
+    assert summary.agreement == pytest.approx(np.mean(columns["agrees"]))
+    assert summary.ties == pytest.approx(np.mean([run.sum() for run in columns["tie"]]))
+    assert summary.clipped == sum(run[-1] for run in columns["clipped"])
+    assert summary.overflows == 0
+
+
+def test_fingerprint_changes_with_settings_versions_and_sources(tmp_path, monkeypatch):
+    settings = {"horizon": 3}
+    first = store.take_fingerprint(settings)
+    assert store.take_fingerprint({"horizon": 4}) != first
+    assert store.take_fingerprint(settings) == first
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "version", lambda name: f"{name} 99")
+        assert store.take_fingerprint(settings) != first
+    copy = tmp_path / "helba" / "experiments" / "store.py"
+    shutil.copytree(Path(store.__file__).parents[1], tmp_path / "helba")
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "__file__", str(copy))
+        assert store.take_fingerprint(settings) == first
+        for name in ("bandits/oful.py", "experiments/tuning.py", "problems/toy.py"):
+            source = tmp_path / "helba" / name
+            before, text = store.take_fingerprint(settings), source.read_text()
+            source.write_text(text + "\n# changed\n")
+            assert store.take_fingerprint(settings) != before
+
+
+def test_policies_of_two_repetitions_draw_other_numbers():
+    wanted = {"problem_seed": 0}, {"problem_seed": 1}
+    problem = make_problem("toy")
+    settings = settings_for(problem, horizon=20)
+    first, second = (policy_for("uniform", settings=settings, **seed) for seed in wanted)
+    contexts = np.zeros((2, 2))
+    assert [first.select(contexts) for _ in range(40)] != [
+        second.select(contexts) for _ in range(40)
+    ]
+
+
+@pytest.mark.slow
+def test_comparison_on_the_toy_problem_is_what_we_promise(tmp_path):
+    """The acceptance of the foundation: updates, the order of regrets, bounds, agreement."""
+    found = compare(
+        Request(problem="toy", horizon=130, repetitions=25), out=tmp_path, jobs=None
+    ).summaries
+    assert set(found) == set(EVERY_ALGORITHM)
+    for name in ("rsoful", "rsoful-tr"):
+        assert 8 <= found[name].updates <= 12
+    assert found["helba"].regret <= min(found["helba-sqrt"].regret, found["oful"].regret)
+    assert found["oful-tuned"].regret <= found["oful"].regret
+    assert found["oful"].regret < 0.5 * found["uniform"].regret
+    for name, summary in found.items():
+        assert summary.updates_max <= summary.update_bound
+        assert summary.agreement is None or summary.agreement >= 0.99, name
+        assert summary.overflows == 0
 
 
 def test_comparison_report_has_the_documented_fields(finished):

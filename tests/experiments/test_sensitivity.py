@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from helba.errors import InvalidInput
+from helba.experiments import sensitivity as module
+from helba.experiments.runner import settings_for
 from helba.experiments.sensitivity import (
     ALGORITHMS,
     FACTORS,
@@ -10,6 +14,7 @@ from helba.experiments.sensitivity import (
     SensitivityRequest,
     measure,
 )
+from helba.problems import make_problem
 
 
 @pytest.fixture(scope="module")
@@ -39,3 +44,19 @@ def test_sensitivity_of_the_truth_is_the_same_under_every_quantity(effects):
 def test_sensitivity_request_names_the_value_and_what_is_allowed():
     with pytest.raises(InvalidInput, match="repetitions must be at least 1, got 0"):
         SensitivityRequest(problem="toy", horizon=10, repetitions=0)
+
+
+@pytest.mark.parametrize("quantity", list(QUANTITIES))
+def test_sensitivity_tells_the_policy_the_factor_and_nothing_else(quantity, monkeypatch):
+    request = SensitivityRequest(problem="toy", horizon=5, repetitions=1)
+    truth, told = settings_for(make_problem("toy"), horizon=5), []
+    real = module.policy_for
+
+    def listen(algorithm, *, settings, problem_seed):
+        told.append(settings)
+        return real(algorithm, settings=settings, problem_seed=problem_seed)
+
+    monkeypatch.setattr(module, "policy_for", listen)
+    job = module.Job(request=request, algorithm="oful", quantity=quantity, factor=4.0, repetition=0)
+    module.run_job(job)
+    assert told == [replace(truth, **{quantity: 4.0 * getattr(truth, quantity)})]

@@ -110,6 +110,39 @@ def test_product_really_fails_past_its_limit_where_the_sum_does_not():
 def test_method_follows_the_noise():
     assert choose_method(sign=RIPPLED, arms=2, noise=1e-6) == "product"
     assert choose_method(sign=RIPPLED, arms=64, noise=1e-6) == "sum"
+    limit = product_arm_limit(sign=MONOTONE, noise=16e-6)
+    assert limit < product_arm_limit(sign=MONOTONE, noise=1e-6)
+    assert choose_method(sign=MONOTONE, arms=limit, noise=1e-6) == "product"
+    assert choose_method(sign=MONOTONE, arms=limit + 1, noise=1e-6) == "sum"  # the margin
+
+
+@pytest.mark.parametrize("arms", [2, 3, 9])
+def test_tolerance_is_where_the_sign_reaches_what_the_proof_needs(arms):
+    """P at the tolerance equals the value that docs/theory.md derives, written out again."""
+    noise, e = 1e-6, RIPPLED.error
+    by_sum = argmax_tolerance(sign=RIPPLED, arms=arms, scale=1.0, method="sum", noise=noise)
+    needed = (arms - 2) * e + 2 * (arms - 1) * noise
+    assert float(RIPPLED(by_sum)) == pytest.approx(needed, rel=1e-4)
+    product = argmax_tolerance(sign=RIPPLED, arms=arms, scale=1.0, method="product", noise=noise)
+    growth = (1 + 2 * e) ** (arms - 2)
+    needed = (growth - 1 + 2.0**arms * noise) / (growth + 1)
+    assert float(RIPPLED(product)) == pytest.approx(needed, rel=1e-4)
+
+
+def test_sign_not_proven_to_rise_falls_back_to_its_resolution():
+    """Saturated stages blur the first ripple in float64, and the proof fails."""
+    saturated = best_composition(resolution=0.25, degrees=(15, 15))
+    assert not saturated.rising
+    tolerance = argmax_tolerance(sign=saturated, arms=5, scale=8.0, method="sum", noise=1e-6)
+    assert tolerance == 2.0
+    assert RIPPLED.rising
+    assert MONOTONE.rising
+
+
+def test_sum_shows_the_order_and_product_does_not():
+    for arms, method, shown in ((3, "sum", True), (2, "sum", False), (3, "product", False)):
+        stated = disclosure(sign=RIPPLED, arms=arms, scale=1.0, method=method)
+        assert stated.shows_order == shown
 
 
 @settings(max_examples=300)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from helba.errors import InvalidInput
 from helba.numerics.compare import (
     acomp,
+    acomp_tolerance,
     amax,
-    argmax_tolerance,
     compare_iterations,
     iterate,
     maximum_error,
@@ -81,7 +81,7 @@ def test_argmax_of_acomp_is_within_its_tolerance_under_noise(values, error, log_
     row, rng = np.array(values), np.random.default_rng(seed)
     b = acomp(row, error=error).value + noise * rng.choice([-1, 1], len(row))
     missed = row.max() - row[np.argmax(b)]
-    assert missed <= argmax_tolerance(error=error, noise=noise) + 1e-12
+    assert missed <= acomp_tolerance(error=error, noise=noise) + 1e-12
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -92,14 +92,42 @@ def test_maximum_error_is_within_three_percent_of_the_worst_seen(n, iterations):
     assert seen <= maximum_error(iterations=iterations, n=n) <= 1.03 * seen
 
 
-def test_tolerance_of_argmax_is_not_vacuous():
-    """Noise against two close values fools acomp at a quarter of the stated tolerance."""
-    error, noise = 1e-2, 1e-4
-    tolerance = argmax_tolerance(error=error, noise=noise)
-    close = np.array([0.5, 0.5 - tolerance / 64])
-    b = acomp(close, error=error).value
-    assert b[0] - b[1] < 2 * noise
-    assert tolerance < 2 * error
+def test_tolerance_of_acomp_is_not_vacuous():
+    """Two values on the flank where f^(k) is flattest are confused at a quarter of the tolerance.
+
+    The maximum lies up to `error` above amax, where the slope is least: comparing with a value that
+    far below shows what the noise can hide there.
+    """
+    error, noise = 1e-2, 1e-6
+    tolerance = acomp_tolerance(error=error, noise=noise)
+    values = np.array([0.5 + error, 0.5 + error - tolerance / 4])
+    b = new_comp(values, np.full(2, 0.5), gap=error, error=error).value
+    assert 0 < b[0] - b[1] < 2 * noise
+    assert tolerance < error / 10
+
+
+def test_tolerance_of_acomp_is_the_slope_of_the_iterate():
+    """Against a difference quotient of f^(k), which is not how it is computed."""
+    error, noise, step = 1e-2, 1e-8, 1e-7
+    count = compare_iterations(gap=error, error=error)
+    ends = iterate(np.array([error + noise - step, error + noise + step]), n=1, iterations=count)
+    slope = float(ends[1] - ends[0]) / (2 * step)
+    assert acomp_tolerance(error=error, noise=noise) == pytest.approx(4 * noise / slope, rel=1e-4)
+
+
+def test_levels_of_amax_and_acomp_are_counted():
+    """Each maximum: its iterations of two levels, and one product; then one comparison."""
+    top = amax([np.array(0.2), np.array(0.7), np.array(0.1)], error=0.01)
+    count = maximum_iterations(error=0.01, arms=3)
+    assert top.certificate.levels == 2 * (2 * count + 1)
+    compared = acomp(np.array([0.2, 0.7, 0.1]), error=0.01)
+    extra = 2 * compare_iterations(gap=0.01, error=0.01)
+    assert compared.certificate.levels == top.certificate.levels + extra
+
+
+def test_amax_needs_something_to_compare():
+    with pytest.raises(InvalidInput, match="values must be at least 2, got 1 of them"):
+        amax([np.array(0.5)], error=0.1)
 
 
 def test_iterates_are_odd_increasing_and_stay_in_range():

@@ -138,6 +138,15 @@ def test_noise_of_a_warm_start_is_not_overstated():
     assert plan.drift > 10 * noise  # the drift is what counts, not the last step's noise
 
 
+def test_noise_of_a_warm_start_follows_its_recurrence():
+    """One step from [1, 2], by hand: scale 2/3, residual 1/9."""
+    plan = plan_warm_start(low=1.0, high=2.0, error=0.12, noise=1e-4)
+    drift = 2 / 3 * (2 - 2 / 3) * 1e-4 + 2e-4
+    assert plan.steps == 1
+    assert plan.drift == pytest.approx(drift)
+    assert plan.error == pytest.approx(1 / 9 + 1e-4 + drift)
+
+
 def test_warm_start_refuses_an_error_that_noise_does_not_allow():
     with pytest.raises(InvalidInput, match=r"error must be at least .* at noise 1e-05"):
         plan_warm_start(low=1.0, high=2.0, error=1e-6, noise=1e-5)

@@ -133,7 +133,7 @@ def quadratic_regret_bound(
 def paper_profile_bound(
     settings: Settings, *, band: float, estimate_error: float, tolerance_sum: float = 0.0
 ) -> float:
-    """Bound the regret of the paper's profile (theory, Corollary of Theorem 2).
+    """Bound the regret of the paper's profile (theory, corollary of Theorem 2).
 
     The cold inverse never exceeds V^-1 and eps_j makes up for what it lacks, so c = 2; the floor
     under the root and its error 1/t cost beta ((2 + eta)(1 + ln T) + 2) in all.

@@ -20,12 +20,12 @@ from helba.bandits.bounds import (
     quadratic_regret_bound,
     trace_growth_bound,
 )
-from helba.bandits.helba import Choice, HelbaTwin, Model, quadratic_forms
+from helba.bandits.helba import Choice, HelbaTwin, Model
 from helba.bandits.policy import Array
 from helba.bandits.radius import confidence_radius, quadratic_range, quadratic_weight, root_range
-from helba.bandits.ridge import solve_ridge
+from helba.bandits.ridge import quadratic_forms
 from helba.bandits.settings import Settings
-from helba.errors import InvalidInput, RunFailed
+from helba.errors import InvalidInput
 from helba.numerics.argmax import argmax_tolerance, choose_method, comparison_vector
 from helba.numerics.inverse import UNIT_ROUNDOFF, invert_warm
 from helba.numerics.root import root_iterations, square_root
@@ -34,7 +34,6 @@ from helba.numerics.sign import CompositeSign, cheapest_composition
 __all__ = ["FastTwin", "default_sign"]
 
 INVERSE_ERROR = 1e-5
-MOST_RESIDUAL = 0.5
 RESOLUTION = 2.0**-6
 SIGN_ERROR = 0.02
 # Depth costs more than products: the shallowest of these that reaches the error.
@@ -42,7 +41,7 @@ SIGN_DEPTHS = (9, 12, 15, 18)
 # What CKKS may add to an entry of b: decides between product and sum, as on ciphertexts.
 CKKS_NOISE = 1e-6
 # What double precision may add to an entry of b here; this twin's certificate allows for it.
-PLAIN_NOISE = 1e-12
+PLAIN_NOISE = 1e-10
 # The root is taken of z + floor: fewer steps for a little more optimism. The floor is the range
 # of z over max(ROOT_ROUNDS, t), so that what it costs over T rounds stays of order sqrt(T); the
 # root's error is ROOT_SHARE of the floor's root.
@@ -63,12 +62,10 @@ class FastTwin(HelbaTwin):
     """HELBA's twin with the numerics of the fast profile; the update bit comes one round late."""
 
     lag = 1
-    excess = INVERSE_ERROR
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.worst_residual = INVERSE_ERROR
-        self.worst_estimate_error = 0.0
         # Ranges hold for the radius of the theory, however a tuned one explores.
         self.told = replace(settings, radius_scale=max(1.0, settings.radius_scale))
         self.sign = default_sign(settings.arms)
@@ -81,7 +78,7 @@ class FastTwin(HelbaTwin):
         )
         if self.settings.bonus == "quadratic":
             gamma = self._gamma(beta)
-            index, exact, error = _quadratic_index(contexts, model, gamma)
+            index, exact, error = self._quadratic_index(contexts, gamma=gamma)
             scale = quadratic_range(
                 self.settings, contexts, radius=reach, gamma=gamma, residual=model.residual
             )
@@ -90,8 +87,11 @@ class FastTwin(HelbaTwin):
             scale = root_range(
                 self.settings, contexts, radius=reach, width=width, residual=model.residual
             )
-        # The range holds with probability 1 - delta; when it does not, the true spread stands in.
-        scale = max(scale, float(index.max() - index.min())) or 1.0  # 0 if all contexts are
+        spread = float(index.max() - index.min())
+        if spread > scale:  # with probability delta at most
+            self.overflows += 1
+            scale = spread
+        scale = scale or 1.0  # 0 if all contexts are
         vector = comparison_vector(
             index, sign=self.sign, scale=scale, method=self.method, noise=PLAIN_NOISE
         )
@@ -113,10 +113,10 @@ class FastTwin(HelbaTwin):
         floor = top / max(ROOT_ROUNDS, self.schedule.last_round)
         high = top + floor
         steps = root_iterations(low=floor, high=high, error=ROOT_SHARE * math.sqrt(floor))
-        z = quadratic_forms(contexts, model.inverse)
+        z = quadratic_forms(contexts, matrix=model.inverse)
         root = square_root(z + floor, low=floor, high=high, iterations=steps)
         index = contexts @ model.estimate + weight * root.value
-        true = quadratic_forms(contexts, model.exact_inverse)
+        true = quadratic_forms(contexts, matrix=model.exact_inverse)
         exact = contexts @ model.exact_estimate + weight * np.sqrt(true + floor)
         # sqrt is Lipschitz with constant 1/(2 sqrt(floor)) above the floor.
         drift = model.residual * true.max() / (2.0 * math.sqrt(floor))
@@ -141,25 +141,11 @@ class FastTwin(HelbaTwin):
         A, e = inverse.value, inverse.certificate.error
         w = A @ self.response
         w = w + A @ (self.response - self.design @ w)
-        if e >= MOST_RESIDUAL:
-            raise RunFailed(f"the inverse is lost in rounding (residual {e:.2g}): raise the ridge")
         # ||V^-1/2 g|| <= sqrt(sum r^2), so ||w - V^-1 g||_V <= e^2 r_max sqrt(n), and rounding.
         rounding = 4.0 * (len(w) + 1) * UNIT_ROUNDOFF * float(np.linalg.norm(self.design))
         drift = e**2 * self.settings.reward_max * math.sqrt(self.samples)
         drift += rounding * float(np.linalg.norm(w)) / math.sqrt(self.settings.ridge)
-        self.worst_residual = max(self.worst_residual, e)
-        self.worst_estimate_error = max(self.worst_estimate_error, drift)
-        exact_inverse, exact_estimate = solve_ridge(self.design, self.response)
-        return Model(
-            start=self.now,
-            samples=self.samples,
-            inverse=A,
-            estimate=w,
-            residual=e,
-            estimate_error=drift,
-            exact_inverse=exact_inverse,
-            exact_estimate=exact_estimate,
-        )
+        return self._adopt(inverse=A, estimate=w, residual=e, drift=drift)
 
     def regret_bound(self) -> float | None:
         """The proven bound for the bonus in use; None for the public schedule or a tuned radius.
@@ -175,13 +161,14 @@ class FastTwin(HelbaTwin):
         reach = np.array([[settings.length] + [0.0] * (settings.dim - 1)])
         reach = np.vstack([reach, -reach])
         if settings.bonus == "quadratic":
-            # convex in gamma: largest at one of the ends
-            gammas = (
+            # In gamma it grows up to a kink and is convex from there: largest at an end or there.
+            first, last = (
                 quadratic_weight(settings, radius=beta, last_round=t) for t in (1, settings.horizon)
             )
+            kink = beta * math.sqrt(settings.ridge) / (2.0 * settings.length * (1.0 - e))
             scale = max(
                 quadratic_range(settings, reach, radius=beta, gamma=gamma, residual=e)
-                for gamma in gammas
+                for gamma in (first, min(max(kink, first), last), last)
             )
             bound, extra = quadratic_regret_bound, 0.0
         else:
@@ -207,14 +194,3 @@ class FastTwin(HelbaTwin):
             tolerance_sum=settings.horizon * tolerance + extra,
             estimate_error=drift,
         )
-
-
-def _quadratic_index(contexts: Array, model: Model, gamma: float) -> tuple[Array, Array, float]:
-    """Index, exact index, and how far they may differ: xi ||x||_{V^-1} + gamma e ||x||^2/2."""
-    true = quadratic_forms(contexts, model.exact_inverse)
-    z = quadratic_forms(contexts, model.inverse)
-    index = contexts @ model.estimate + gamma / 2.0 * z
-    exact = contexts @ model.exact_estimate + gamma / 2.0 * true
-    widest = float(true.max())
-    error = model.estimate_error * math.sqrt(widest) + gamma / 2.0 * model.residual * widest
-    return index, exact, error

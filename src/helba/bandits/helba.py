@@ -7,6 +7,7 @@ root and argmax. A subclass supplies the numerics of one profile.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
@@ -15,10 +16,16 @@ import numpy as np
 from helba.bandits.bounds import growth_bound, switch_bound
 from helba.bandits.policy import Array, Decision, Policy
 from helba.bandits.radius import confidence_radius, quadratic_weight
+from helba.bandits.ridge import quadratic_forms, solve_ridge
 from helba.bandits.schedule import UpdateSchedule
 from helba.bandits.settings import Settings
+from helba.errors import RunFailed
 
 __all__ = ["Choice", "HelbaTwin", "Model"]
+
+# A residual past this says that double precision has lost the inverse. A cold start may stop at a
+# residual near 1 by its own choice of eps_j, so the limit is loose.
+MOST_RESIDUAL = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +58,14 @@ class Choice:
 class HelbaTwin(Policy):
     """Statistics, batches and bookkeeping of HELBA.
 
-    `lag` rounds pass before a test's bit arrives, the test may be wrong within `band` of C, and
-    A <= (1 + `excess`) V^-1.
+    `lag` rounds pass before a test's bit arrives, and the test may be wrong within `band` of C.
+    `worst_residual` and `worst_estimate_error` are the largest certified so far. `overflows` counts
+    rounds whose scores left the range that the radius promises: on ciphertexts the user would get
+    no answer in such a round; here the true spread stands in for the range.
     """
 
     lag = 0
     band = 0.0
-    excess = 0.0
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -66,6 +74,8 @@ class HelbaTwin(Policy):
         self.response: Array = np.zeros(d)
         self.samples = 0
         self.trace = 0.0
+        self.worst_residual = 0.0
+        self.worst_estimate_error = 0.0
         self.schedule = UpdateSchedule(settings, lag=self.lag, band=self.band)
         identity: Array = np.eye(d) / ridge
         self.model = Model(
@@ -137,11 +147,39 @@ class HelbaTwin(Policy):
         if self.settings.schedule == "public":
             return growth_bound(self.settings)
         return growth_bound(self.settings) + switch_bound(
-            self.settings, band=self.band, residual=self.excess
+            self.settings, band=self.band, residual=self._excess()
         )
 
+    def _excess(self) -> float:
+        """The largest e so far with A <= (1 + e) V^-1."""
+        return self.worst_residual
 
-def quadratic_forms(contexts: Array, matrix: Array) -> Array:
-    """Return x^T M x for every row x, never below 0."""
-    forms: Array = np.einsum("ij,ij->i", contexts @ matrix, contexts)
-    return np.maximum(forms, 0.0)
+    def _quadratic_index(self, contexts: Array, *, gamma: float) -> tuple[Array, Array, float]:
+        """Index, exact index, and how far they may differ: xi ||x||_{V^-1} + gamma e ||x||^2/2."""
+        model = self.model
+        true = quadratic_forms(contexts, matrix=model.exact_inverse)
+        z = quadratic_forms(contexts, matrix=model.inverse)
+        index = contexts @ model.estimate + gamma / 2.0 * z
+        exact = contexts @ model.exact_estimate + gamma / 2.0 * true
+        widest = float(true.max())
+        error = model.estimate_error * math.sqrt(widest) + gamma / 2.0 * model.residual * widest
+        return index, exact, error
+
+    def _adopt(self, *, inverse: Array, estimate: Array, residual: float, drift: float) -> Model:
+        """The model of all statistics so far, unless double precision has lost it."""
+        if not residual < MOST_RESIDUAL:
+            text = f"the inverse is lost in rounding (residual {residual:.2g}): raise the ridge"
+            raise RunFailed(text)
+        self.worst_residual = max(self.worst_residual, residual)
+        self.worst_estimate_error = max(self.worst_estimate_error, drift)
+        exact_inverse, exact_estimate = solve_ridge(self.design, response=self.response)
+        return Model(
+            start=self.now,
+            samples=self.samples,
+            inverse=inverse,
+            estimate=estimate,
+            residual=residual,
+            estimate_error=drift,
+            exact_inverse=exact_inverse,
+            exact_estimate=exact_estimate,
+        )

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from helba.bandits.oful import optimistic_arm
 from helba.bandits.policy import Array, Policy
 from helba.bandits.ridge import solve_ridge
 from helba.bandits.settings import Settings
@@ -65,9 +66,9 @@ class LdpOful(Policy):
         self.radius = settings.radius_scale * settings.parameter_bound * math.sqrt(settings.ridge)
 
     def _choose(self, contexts: Array) -> int:
-        widths = np.einsum("ij,ij->i", contexts @ self.inverse, contexts)
-        bonus = self.radius * np.sqrt(np.maximum(widths, 0.0))
-        return int(np.argmax(contexts @ self.estimate + bonus))
+        return optimistic_arm(
+            contexts, estimate=self.estimate, inverse=self.inverse, radius=self.radius
+        )
 
     def _learn(self, context: Array, reward: float) -> None:
         matrix, vector = self.report(context, reward)
@@ -98,5 +99,5 @@ class LdpOful(Policy):
         volume = d * math.log1p(n * settings.length**2 / (d * floor))
         width = settings.noise * math.sqrt(2.0 * math.log(1.0 / share) + volume)
         bias = settings.parameter_bound * math.sqrt(3.0 * P + settings.ridge)
-        self.inverse, self.estimate = solve_ridge(V, self.response)
+        self.inverse, self.estimate = solve_ridge(V, response=self.response)
         self.radius = settings.radius_scale * (width + p / math.sqrt(floor) + bias)

@@ -15,10 +15,10 @@ import numpy as np
 from helba.bandits.bounds import batch_regret_bound, switch_bound
 from helba.bandits.policy import Array, Policy
 from helba.bandits.radius import confidence_radius
-from helba.bandits.ridge import RankOneRidge
+from helba.bandits.ridge import RankOneRidge, quadratic_forms
 from helba.bandits.settings import Settings
 
-__all__ = ["Oful", "RarelySwitchingOful"]
+__all__ = ["Oful", "RarelySwitchingOful", "optimistic_arm"]
 
 
 class Oful(Policy):
@@ -30,7 +30,10 @@ class Oful(Policy):
 
     def _choose(self, contexts: Array) -> int:
         radius = confidence_radius(self.settings, samples=self.model.samples)
-        return _optimistic(contexts, self.model.estimate, self.model.inverse, radius)
+        model = self.model
+        return optimistic_arm(
+            contexts, estimate=model.estimate, inverse=model.inverse, radius=radius
+        )
 
     def _learn(self, context: Array, reward: float) -> None:
         self.model.add(context, reward)
@@ -65,7 +68,9 @@ class RarelySwitchingOful(Policy):
 
     def _choose(self, contexts: Array) -> int:
         frozen = self.frozen
-        return _optimistic(contexts, frozen.estimate, frozen.inverse, frozen.radius)
+        return optimistic_arm(
+            contexts, estimate=frozen.estimate, inverse=frozen.inverse, radius=frozen.radius
+        )
 
     def _learn(self, context: Array, reward: float) -> None:
         self.model.add(context, reward)
@@ -98,6 +103,7 @@ class RarelySwitchingOful(Policy):
         return batch_regret_bound(self.settings, trace_growth=self.settings.trace_threshold)
 
 
-def _optimistic(contexts: Array, estimate: Array, inverse: Array, radius: float) -> int:
-    widths = np.einsum("ij,ij->i", contexts @ inverse, contexts)
-    return int(np.argmax(contexts @ estimate + radius * np.sqrt(np.maximum(widths, 0.0))))
+def optimistic_arm(contexts: Array, *, estimate: Array, inverse: Array, radius: float) -> int:
+    """Return the row with the largest <theta, x> + beta ||x||_{V^-1}."""
+    widths = quadratic_forms(contexts, matrix=inverse)
+    return int(np.argmax(contexts @ estimate + radius * np.sqrt(widths)))

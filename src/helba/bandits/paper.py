@@ -12,12 +12,12 @@ import math
 import numpy as np
 
 from helba.bandits.bounds import paper_profile_bound
-from helba.bandits.helba import Choice, HelbaTwin, Model, quadratic_forms
+from helba.bandits.helba import Choice, HelbaTwin, Model
 from helba.bandits.policy import Array
 from helba.bandits.radius import paper_index_range, paper_radius
-from helba.bandits.ridge import solve_ridge
+from helba.bandits.ridge import quadratic_forms
 from helba.bandits.settings import Settings
-from helba.numerics.compare import acomp, argmax_tolerance, new_comp
+from helba.numerics.compare import acomp, acomp_tolerance, new_comp
 from helba.numerics.inverse import invert_cold
 from helba.numerics.root import root_error_at, root_iterations, square_root
 
@@ -49,8 +49,6 @@ class PaperTwin(HelbaTwin):
     """HELBA's twin with the numerics of the paper."""
 
     band = 0.25  # the test's 1/(4t)
-    excess = 0.0  # a cold start approaches V^-1 from below
-    worst_estimate_error = 0.0
 
     def _radius(self) -> float:
         model = self.model
@@ -65,13 +63,16 @@ class PaperTwin(HelbaTwin):
         if self.settings.bonus == "sqrt":
             index, exact, error, interval = self._root_index(contexts)
         else:
-            index, exact, error, interval = self._quadratic_index(contexts)
-        # The range holds with probability 1 - delta; when it does not, the true one stands in.
+            gamma = self._gamma(self._radius())
+            index, exact, error = self._quadratic_index(contexts, gamma=gamma)
+            interval = self._quadratic_range(gamma)
         least = min(interval[0], float(index.min()))
         span = max(interval[1], float(index.max())) - least
+        if span > interval[1] - interval[0]:  # with probability delta at most
+            self.overflows += 1
         precision = argmax_precision(self.now)
         vector = acomp((index - least) / span, error=precision)
-        tolerance = span * argmax_tolerance(error=precision, noise=PLAIN_NOISE)
+        tolerance = span * acomp_tolerance(error=precision, noise=PLAIN_NOISE)
         return Choice(
             arm=int(np.argmax(vector.value)),
             exact_index=exact,
@@ -84,10 +85,10 @@ class PaperTwin(HelbaTwin):
         beta = self._radius()
         low, high = root_interval(self.settings, batch_start=model.start)
         steps = root_iterations(low=low, high=high, error=1.0 / t)
-        z = quadratic_forms(contexts, model.inverse) + low
+        z = quadratic_forms(contexts, matrix=model.inverse) + low
         root = square_root(z, low=low, high=high, iterations=steps)
         index = contexts @ model.estimate + beta * (root.value + 1.0 / t)
-        true = quadratic_forms(contexts, model.exact_inverse)
+        true = quadratic_forms(contexts, matrix=model.exact_inverse)
         exact = contexts @ model.exact_estimate + beta * (np.sqrt(true + low) + 1.0 / t)
         lost = root_error_at(z, high=high, iterations=steps)
         drift = model.residual * true / (2.0 * np.sqrt((1.0 - model.residual) * true + low))
@@ -95,20 +96,13 @@ class PaperTwin(HelbaTwin):
         interval = paper_index_range(self.settings, radius=beta, round=t, floor=low)
         return index, exact, float(errors.max()), interval
 
-    def _quadratic_index(self, contexts: Array) -> tuple[Array, Array, float, tuple[float, float]]:
-        model, settings = self.model, self.settings
-        beta = self._radius()
-        gamma = self._gamma(beta)
-        true = quadratic_forms(contexts, model.exact_inverse)
-        z = quadratic_forms(contexts, model.inverse)
-        index = contexts @ model.estimate + gamma / 2.0 * z
-        exact = contexts @ model.exact_estimate + gamma / 2.0 * true
-        errors = model.estimate_error * np.sqrt(true) + gamma / 2.0 * model.residual * true
+    def _quadratic_range(self, gamma: float) -> tuple[float, float]:
+        """The least and greatest quadratic index of contexts no longer than L."""
+        settings, beta, e = self.settings, self._radius(), self.model.residual
         mean = min(settings.parameter_bound * settings.length, settings.reward_max)
         width = settings.length**2 / settings.ridge
-        most = mean + beta * math.sqrt(width) + gamma * (1.0 + model.residual) * width / 2.0
-        least = -mean - beta**2 / (2.0 * gamma * (1.0 - model.residual))
-        return index, exact, float(errors.max()), (least, most)
+        most = mean + beta * math.sqrt(width) + gamma * (1.0 + e) * width / 2.0
+        return -mean - beta**2 / (2.0 * gamma * (1.0 - e)), most
 
     def _trace_passed(self) -> bool:
         settings, plays = self.settings, self.schedule.plays + 1
@@ -136,18 +130,16 @@ class PaperTwin(HelbaTwin):
         # A = V^-1 (I - (I - V/c)^(2^k)), so lambda times the spectral error bounds the residual.
         residual = settings.ridge * inverse.certificate.error
         drift = residual * settings.reward_max * math.sqrt(self.samples)
-        self.worst_estimate_error = max(self.worst_estimate_error, drift)
-        exact_inverse, exact_estimate = solve_ridge(self.design, self.response)
-        return Model(
-            start=self.now,
-            samples=self.samples,
+        return self._adopt(
             inverse=inverse.value,
             estimate=inverse.value @ self.response,
             residual=residual,
-            estimate_error=drift,
-            exact_inverse=exact_inverse,
-            exact_estimate=exact_estimate,
+            drift=drift,
         )
+
+    def _excess(self) -> float:
+        """A cold start approaches V^-1 from below."""
+        return 0.0
 
     def regret_bound(self) -> float | None:
         """Theorem 2's corollary for the sqrt bonus, the trace schedule and an untuned radius."""
@@ -158,12 +150,10 @@ class PaperTwin(HelbaTwin):
         beta = paper_radius(settings, round=T, batch_start=T) + max(1.0, self.worst_estimate_error)
         floor = inverse_floor(settings, batch_start=1)
         least, most = paper_index_range(settings, radius=beta, round=1, floor=floor)
-        tolerance = max(
-            argmax_tolerance(error=argmax_precision(t), noise=PLAIN_NOISE) for t in (1, T)
-        )
         return paper_profile_bound(
             settings,
             band=self.band,
             estimate_error=self.worst_estimate_error,
-            tolerance_sum=T * (most - least) * tolerance,
+            # acomp is within 2/(4.1 t) of the range in round t
+            tolerance_sum=(most - least) * (1.0 + math.log(T)) / 2.05,
         )

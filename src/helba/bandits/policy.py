@@ -52,8 +52,9 @@ class Policy(ABC):
     `select(contexts)` takes the K x d features of this round's arms (arms may be fewer than
     `settings.arms`, and differ from round to round) and returns a row number. `update(context,
     reward)` takes the played row and its reward. Rewards past `settings.reward_max` are clipped to
-    it and counted in `clipped`. `updates` counts how often the model was recomputed. `decision`
-    describes the last choice of a policy that approximates another one, and is None for all others.
+    it and counted in `clipped`. `updates` counts how often the model was recomputed. Two attributes
+    are for policies that approximate another one: `decision` describes the last choice (None for
+    all others), and `overflows` counts rounds whose scores left their promised range.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -61,6 +62,7 @@ class Policy(ABC):
         self.round = 0
         self.updates = 0
         self.clipped = 0
+        self.overflows = 0
         self.decision: Decision | None = None
 
     def select(self, contexts: Array) -> int:

@@ -7,18 +7,25 @@ import math
 import numpy as np
 
 from helba.bandits.policy import Array
+from helba.errors import RunFailed
 
-__all__ = ["RankOneRidge", "solve_ridge"]
+__all__ = ["RankOneRidge", "quadratic_forms", "solve_ridge"]
 
 # Sherman-Morrison loses digits over thousands of updates; a fresh factorisation restores them.
 UPDATES_BETWEEN_FACTORISATIONS = 256
 
 
-def solve_ridge(design: Array, response: Array) -> tuple[Array, Array]:
+def solve_ridge(design: Array, *, response: Array) -> tuple[Array, Array]:
     """Return (V^-1, V^-1 g) by LAPACK: what every approximate inverse is measured against."""
     inverse = np.asarray(np.linalg.inv(design), dtype=np.float64)
     estimate = np.asarray(np.linalg.solve(design, response), dtype=np.float64)
     return (inverse + inverse.T) / 2.0, estimate
+
+
+def quadratic_forms(contexts: Array, *, matrix: Array) -> Array:
+    """Return x^T M x for every row x, never below 0."""
+    forms: Array = np.einsum("ij,ij->i", contexts @ matrix, contexts)
+    return np.maximum(forms, 0.0)
 
 
 class RankOneRidge:
@@ -46,12 +53,14 @@ class RankOneRidge:
             return
         direction = self.inverse @ context
         gain = 1.0 + float(context @ direction)
+        if not gain > 0.0:
+            raise RunFailed("the inverse is lost in rounding: raise the ridge")
         surprise = reward - float(context @ self.estimate)
         self.inverse -= direction[:, None] * (direction / gain)
         self.estimate += direction * (surprise / gain)
         self.log_determinant += math.log(gain)
 
     def _factorise(self) -> None:
-        self.inverse, self.estimate = solve_ridge(self.design, self.response)
+        self.inverse, self.estimate = solve_ridge(self.design, response=self.response)
         _, log_volume = np.linalg.slogdet(self.design)
         self.log_determinant = float(log_volume) - len(self.design) * math.log(self.ridge)

@@ -60,11 +60,12 @@ class Settings:
         require_whole("horizon", self.horizon, least=1, most=MOST_ROUNDS)
         for name in ("length", "parameter_bound", "reward_max", "ridge", "radius_scale"):
             require_positive(name, getattr(self, name))
-        for name in ("trace_threshold", "growth", "privacy_epsilon"):
+        for name in ("trace_threshold", "growth"):
             require_positive(name, getattr(self, name))
+        require_between("privacy_epsilon", self.privacy_epsilon, 1e-6, 1e6)
         require_at_least("noise", self.noise, 0.0)
         require_between("delta", self.delta, 0.0, 1.0)
-        require_between("privacy_delta", self.privacy_delta, 0.0, 1.0)
+        require_between("privacy_delta", self.privacy_delta, 1e-300, 1.0)
         require_choice("profile", self.profile, PROFILES)
         require_choice("bonus", self.bonus, BONUSES)
         require_choice("schedule", self.schedule, SCHEDULES)

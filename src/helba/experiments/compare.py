@@ -69,7 +69,8 @@ class Job:
 class Summary:
     """One algorithm over all repetitions; means, unless the name says otherwise.
 
-    `regret_se` is the standard error of the mean (None for one repetition), `clipped` the total,
+    `regret_se` is the standard error of the mean (None for one repetition), `clipped` and
+    `overflows` the totals,
     `radius_scale` the tuned one and None for algorithms that were not tuned.
     """
 
@@ -80,6 +81,7 @@ class Summary:
     update_bound: float | None
     seconds: float
     clipped: int
+    overflows: int
     agreement: float | None
     ties: float | None
     regret_bound: float | None
@@ -244,6 +246,7 @@ def _summarise(request: Request, *, algorithm: str, store: Store) -> Summary:
         update_bound=_largest([outcome.update_bound for outcome in outcomes]),
         seconds=statistics.fmean(outcome.seconds for outcome in outcomes),
         clipped=sum(outcome.clipped for outcome in outcomes),
+        overflows=sum(outcome.overflows for outcome in outcomes),
         agreement=sum(outcome.agreed for outcome in outcomes) / decided if decided else None,
         ties=statistics.fmean(outcome.ties for outcome in outcomes) if decided else None,
         regret_bound=_largest([outcome.regret_bound for outcome in outcomes]),

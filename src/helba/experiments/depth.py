@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from helba.errors import require_at_least
 from helba.experiments.runner import settings_for
 from helba.problems import make_problem
 
@@ -18,9 +17,7 @@ def tabulate_depth(number: int, *, dim: int = 2, arms: int = 2) -> list[dict[str
     """
     from helba.bandits.depth import paper_depths
 
-    require_at_least("round", number, 1)
-    toy = make_problem("toy")
-    toy.dim, toy.arms = dim, arms
-    rows = paper_depths(settings_for(toy, horizon=number), round=number)
+    settings = settings_for(make_problem("toy"), horizon=1, dim=dim, arms=arms)
+    rows = paper_depths(settings, round=number)
     names = ("step", "iterations", "levels", "note")
     return [{name: getattr(row, name) for name in names} for row in rows]

@@ -41,13 +41,14 @@ class Row:
 class Outcome:
     """The totals of one finished run; `seconds` is wall time and the only number that varies.
 
-    Of the rounds, `decided` had an exact counterpart to compare with, `agreed` played its arm and
-    `ties` were certified ties.
+    In `overflows` rounds scores left their promised range. Of the rounds, `decided` had an exact
+    counterpart to compare with, `agreed` played its arm and `ties` were certified ties.
     """
 
     regret: float
     updates: int
     clipped: int
+    overflows: int
     decided: int
     agreed: int
     ties: int
@@ -130,6 +131,7 @@ def run_repetition(
         regret=0.0 if last is None else last.regret,
         updates=policy.updates,
         clipped=policy.clipped,
+        overflows=policy.overflows,
         decided=decided,
         agreed=agreed,
         ties=ties,

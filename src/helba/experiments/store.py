@@ -22,10 +22,7 @@ import time
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
-
-import numpy as np
 
 from helba.bandits import ALGORITHMS
 from helba.errors import InvalidInput, RunFailed
@@ -43,14 +40,18 @@ LOCK = ".lock"
 
 TOOL = "helba compare"
 SECONDS_BETWEEN_SAVES = 0.5
-SOURCES = ("numerics", "bandits", "problems", "experiments/runner.py")
+SOURCES = (
+    *("errors.py", "numerics", "bandits", "problems"),
+    *("experiments/runner.py", "experiments/compare.py", "experiments/tuning.py"),
+)
 ROWS_NAME = re.compile(rf"({'|'.join(map(re.escape, ALGORITHMS))})-\d+\.csv")
 
 
 def take_fingerprint(settings: dict[str, Any]) -> str:
     """Return a digest of `settings` and of the code that turns them into rows."""
     digest = hashlib.sha256()
-    words = {"settings": settings, "helba": version("helba"), "numpy": np.__version__}
+    versions = {name: version(name) for name in ("helba", "numpy", "scipy", "scikit-learn")}
+    words = {"settings": settings, "versions": versions}
     digest.update(json.dumps(words, sort_keys=True).encode())
     root = Path(__file__).parents[1]
     for source in SOURCES:
@@ -87,12 +88,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -27,8 +27,8 @@ from helba.numerics.certificate import Certificate, Certified
 
 __all__ = [
     "acomp",
+    "acomp_tolerance",
     "amax",
-    "argmax_tolerance",
     "compare_iterations",
     "iterate",
     "levels_per_iteration",
@@ -186,7 +186,7 @@ def acomp(values: Array, *, error: float, n: int = 1) -> Certified[Array]:
 
     Every i with b_i > error has value_i >= max(values) - 2 error, and the largest value has
     b >= 1/2, so there is one (Lemma comp_lemma of the paper, with counts that hold; `error` must be
-    below 1/4, erratum 4). Taking the largest b is far better: see `argmax_tolerance`.
+    below 1/4, erratum 4). Taking the largest b is far better: see `acomp_tolerance`.
     """
     row = _unit("values", values)
     if row.ndim != 1 or len(row) < 2:
@@ -203,7 +203,7 @@ def acomp(values: Array, *, error: float, n: int = 1) -> Certified[Array]:
     return Certified(value=compared.value, certificate=certificate)
 
 
-def argmax_tolerance(*, error: float, noise: float, n: int = 1) -> float:
+def acomp_tolerance(*, error: float, noise: float, n: int = 1) -> float:
     """Return by how much the value with the largest b of `acomp` may miss the maximum.
 
     Each entry of b carries at most `noise`, and amax at most as much. The maximum then lies at

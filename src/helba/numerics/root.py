@@ -84,7 +84,7 @@ def _unit_error(low: float, iterations: int) -> float:
 
 
 def root_levels(iterations: int) -> int:
-    """Levels of `iterations` steps: one to divide by the range, two a step, one for the last q."""
+    """Levels of k steps: 1 to divide by the range, 2(k - 1) for v, 1 for the last product of q."""
     return max(1, 2 * iterations)
 
 

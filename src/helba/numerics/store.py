@@ -85,7 +85,7 @@ def _write(request: Mapping[str, object], record: Mapping[str, object]) -> None:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
             os.replace(aside, path)
-        except OSError:
+        except BaseException:
             os.unlink(aside)
             raise
 
