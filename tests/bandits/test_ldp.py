@@ -50,6 +50,26 @@ def test_reports_carry_the_stated_noise_and_are_symmetric():
     assert vectors[:, 2].std() == pytest.approx(policy.vector_noise, rel=0.05)
 
 
+def test_shift_and_radius_are_those_of_the_derivation():
+    """After n reports, from the sums of the reports alone."""
+    settings = linear_settings(length=1.0, noise=0.3, delta=0.05)
+    policy, n, d = LdpOful(settings, seed=0), 25, 3
+    sums = []
+    real = policy.report
+    policy.report = lambda *a: sums.append(real(*a)) or sums[-1]
+    for _ in range(n):
+        policy.update(np.array([0.5, 0.1, -0.3]), 0.2)
+    share = 0.05 * 2 / (math.pi**2 * n**2)
+    spread = math.sqrt(math.log(2 / share))
+    P = policy.matrix_noise * math.sqrt(n) * (2 * math.sqrt(d) + 2 * spread)
+    p = policy.vector_noise * math.sqrt(n) * (math.sqrt(d) + math.sqrt(2) * spread)
+    design = sum(m for m, _ in sums) + (2 * P + 1.0) * np.eye(d)
+    np.testing.assert_allclose(policy.inverse, np.linalg.inv(design), rtol=1e-9)
+    volume = d * math.log(1 + n / (d * (P + 1)))
+    width = 0.3 * math.sqrt(2 * math.log(1 / share) + volume)
+    assert policy.radius == pytest.approx(width + p / math.sqrt(P + 1) + math.sqrt(3 * P + 1))
+
+
 def test_radius_holds_under_privacy_noise():
     settings = linear_settings(horizon=150)
     for seed in range(5):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from helba.bandits import make_policy
+from helba.bandits.bounds import growth_bound, switch_bound
 from helba.errors import InvalidInput, RunFailed
 
 from .play import linear_settings, play, rounds
@@ -134,6 +135,22 @@ def test_scores_past_their_range_are_counted():
     assert policy.overflows > 0
     honest, _, _ = play("helba", linear_settings(horizon=60))
     assert honest.overflows == 0
+
+
+def test_range_does_not_shrink_with_a_tuned_radius():
+    """A tuned radius explores less; what the scores can be does not change."""
+    policy, _, _ = play("helba", linear_settings(radius_scale=1e-3, horizon=150))
+    assert policy.overflows == 0
+
+
+def test_update_bounds_of_the_twins_are_those_of_the_proposition(toy_settings):
+    growth = growth_bound(toy_settings)
+    fast = make_policy("helba", settings=toy_settings)
+    expected = growth + switch_bound(toy_settings, residual=1e-5)
+    assert fast.update_bound() == pytest.approx(expected)
+    paper = make_policy("helba-paper", settings=toy_settings)
+    expected = growth + switch_bound(toy_settings, band=0.25)
+    assert paper.update_bound() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("profile", ["fast", "paper"])

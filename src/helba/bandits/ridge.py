@@ -11,7 +11,9 @@ from helba.errors import RunFailed
 
 __all__ = ["RankOneRidge", "quadratic_forms", "solve_ridge"]
 
-# Sherman-Morrison loses digits over thousands of updates; a fresh factorisation restores them.
+# Sherman-Morrison loses digits: most in the first updates, where the ridge is small and the inverse
+# changes by orders of magnitude, then slowly. A fresh factorisation restores them: after 1, 2, 4, ...
+# updates, and every so many.
 UPDATES_BETWEEN_FACTORISATIONS = 256
 
 
@@ -48,7 +50,8 @@ class RankOneRidge:
         self.samples += 1
         self.design += context[:, None] * context
         self.response += reward * context
-        if self.samples % UPDATES_BETWEEN_FACTORISATIONS == 0:
+        early = self.samples & (self.samples - 1) == 0
+        if early or self.samples % UPDATES_BETWEEN_FACTORISATIONS == 0:
             self._factorise()
             return
         direction = self.inverse @ context
