@@ -139,7 +139,8 @@ def test_scores_past_their_range_are_counted():
 
 def test_range_does_not_shrink_with_a_tuned_radius():
     """A tuned radius explores less; what the scores can be does not change."""
-    policy, _, _ = play("helba", linear_settings(radius_scale=1e-3, horizon=150))
+    noisy = {"noise": 3.0, "reward_max": 20.0, "horizon": 150}
+    policy, _, _ = play("helba", linear_settings(radius_scale=1e-3, **noisy))
     assert policy.overflows == 0
 
 

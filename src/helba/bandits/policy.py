@@ -80,14 +80,15 @@ class Policy(ABC):
         if row.shape != (self.settings.dim,):
             allowed = f"a vector of {self.settings.dim} numbers"
             raise InvalidInput("context", f"shape {row.shape}", allowed)
-        self._checked(row[None, :])
-        earned = _numbers("reward", reward)
-        if earned.shape != () or not math.isfinite(earned):
+        self._check_length(row, squared=float(row @ row))
+        earned = float(_numbers("reward", reward)) if np.ndim(reward) == 0 else math.nan
+        if not math.isfinite(earned):
             raise InvalidInput("reward", reward, "finite")
         limit = self.settings.reward_max
         if abs(earned) > limit:
             self.clipped += 1
-        self._learn(row, min(max(float(earned), -limit), limit))
+            earned = math.copysign(limit, earned)
+        self._learn(row, earned)
 
     @abstractmethod
     def _learn(self, context: Array, reward: float) -> None: ...
@@ -106,17 +107,24 @@ class Policy(ABC):
         if rows.ndim != 2 or rows.shape[1] != limit.dim or not 1 <= rows.shape[0] <= limit.arms:
             allowed = f"a table of 1 to {limit.arms} rows and {limit.dim} columns"
             raise InvalidInput("contexts", f"shape {rows.shape}", allowed)
-        longest = float(np.einsum("ij,ij->i", rows, rows).max()) ** 0.5
-        if not longest <= limit.length * ROUNDING:
-            if not np.isfinite(rows).all():
-                raise InvalidInput("contexts", "a value that is not finite", "finite")
-            allowed = f"no longer than the length bound L = {limit.length:g}"
-            raise InvalidInput("contexts", f"a context of length {longest:g}", allowed)
+        self._check_length(rows, squared=float(np.einsum("ij,ij->i", rows, rows).max()))
         return rows
+
+    def _check_length(self, values: Array, *, squared: float) -> None:
+        """Refuse values that are not finite, or longer than L; `squared` is the longest's."""
+        limit = self.settings.length
+        if squared <= (limit * ROUNDING) ** 2:
+            return
+        if not np.isfinite(values).all():
+            raise InvalidInput("contexts", "a value that is not finite", "finite")
+        allowed = f"no longer than the length bound L = {limit:g}"
+        raise InvalidInput("contexts", f"a context of length {math.sqrt(squared):g}", allowed)
 
 
 def _numbers(name: str, values: object) -> Array:
     """Return `values` as an array of real numbers, or raise `InvalidInput`."""
+    if isinstance(values, np.ndarray) and values.dtype == np.float64:
+        return values
     try:
         array = np.asarray(values)
         if np.iscomplexobj(array):
