@@ -42,7 +42,7 @@ TOOL = "helba compare"
 SECONDS_BETWEEN_SAVES = 0.5
 SOURCES = (
     *("errors.py", "numerics", "bandits", "problems"),
-    *("experiments/runner.py", "experiments/compare.py", "experiments/tuning.py"),
+    *(f"experiments/{name}.py" for name in ("runner", "compare", "tuning", "store", "rows")),
 )
 ROWS_NAME = re.compile(rf"({'|'.join(map(re.escape, ALGORITHMS))})-\d+\.csv")
 
@@ -161,10 +161,10 @@ class Store:
     def _read(self) -> dict[str, Any]:
         try:
             content: dict[str, Any] = json.loads(self.manifest.read_text(encoding="utf-8"))
-            known = {"fingerprint", "finished", "tuning", "radius_scale"} <= set(content)
-            if content["tool"] == TOOL and isinstance(content["settings"], dict) and known:
+            ours = content["tool"] == TOOL and isinstance(content["settings"], dict)
+            if ours and isinstance(content["fingerprint"], str):
                 return content
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError):
             pass
         allowed = f"a folder whose manifest.json was written by {TOOL}"
         raise InvalidInput("out", self.folder, allowed)
