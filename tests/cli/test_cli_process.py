@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def test_command_that_is_told_to_stop_says_so_in_one_line(number):
 
 @pytest.mark.skipif(os.name == "nt", reason="shell redirections are POSIX")
 def test_command_works_without_stderr_and_without_unicode():
-    shell = " ".join(HELBA)
+    shell = shlex.join(HELBA)
     closed = subprocess.run(
         f"{shell} run toy --horizon 5 --json 2>&-", shell=True, capture_output=True, text=True
     )
