@@ -129,6 +129,14 @@ def test_tolerance_is_where_the_sign_reaches_what_the_proof_needs(arms):
     assert float(RIPPLED(product)) == pytest.approx(needed, rel=1e-4)
 
 
+def test_monotone_sign_serves_past_its_resolution():
+    """Much noise needs a gap beyond the resolution; a monotone P reaches it all the same."""
+    noise = 0.3
+    tolerance = argmax_tolerance(sign=MONOTONE, arms=2, scale=1.0, method="sum", noise=noise)
+    assert MONOTONE.resolution < tolerance < 1.0
+    assert float(MONOTONE(tolerance)) == pytest.approx(2 * noise, rel=1e-4)
+
+
 def test_sign_not_proven_to_rise_falls_back_to_its_resolution():
     """Saturated stages blur the first ripple in float64, and the proof fails."""
     saturated = best_composition(resolution=0.25, degrees=(15, 15))

@@ -183,6 +183,7 @@ def _gap_reaching(sign: CompositeSign, value: float) -> float:
     """
     if value <= 0.0:
         return 0.0
-    if value >= 1.0 - sign.error:
+    reached = sign.least(1.0) if sign.monotone else 1.0 - sign.error
+    if value * (1.0 + 1e-12) >= reached:
         return NO_CERTIFICATE
     return sign.gap_for(value * (1.0 + 1e-12)) if sign.rising else sign.resolution
