@@ -6,6 +6,7 @@ else, with one line on stderr. `HELBA_TRACEBACK=1` shows the traceback of an une
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import signal
@@ -307,7 +308,8 @@ def _prepare_streams() -> None:
 def _fail(text: str, *, code: int) -> int:
     line = " ".join(text.split())
     if sys.stderr is not None:
-        print(f"helba: {line}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            print(f"helba: {line}", file=sys.stderr, flush=True)
     return code
 
 

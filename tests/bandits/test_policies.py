@@ -1,5 +1,7 @@
 """The contract of every policy."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -64,7 +66,12 @@ def test_refused_call_changes_nothing(name):
             with pytest.raises(InvalidInput):
                 touched.select(bad)
         assert touched.select(contexts) == untouched.select(contexts)
-        for context, reward in ((contexts[:1], 9.0), (contexts[0], "a"), (contexts[0], None)):
+        bad_rewards = ("a", None, 10**400, [1.0, [2.0]], np.ones(1), math.inf)
+        for context, reward in (
+            (contexts[:1], 9.0),
+            (np.array([1e200, 0.0, 0.0]), 0.5),
+            *((contexts[0], reward) for reward in bad_rewards),
+        ):
             with pytest.raises(InvalidInput):
                 touched.update(context, reward)
         touched.update(contexts[0], 9.0)
@@ -74,6 +81,28 @@ def test_refused_call_changes_nothing(name):
         untouched.updates,
         untouched.clipped,
     )
+
+
+@every_policy
+@pytest.mark.parametrize(
+    "kind", [np.float32, list, np.ma.masked_array, lambda x: x.astype(object).tolist()]
+)
+def test_policy_takes_contexts_of_any_numeric_kind(name, kind):
+    settings = linear_settings()
+    plain, odd = (make_policy(name, settings=settings, seed=1) for _ in range(2))
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        contexts = rng.integers(-4, 5, (4, 3)) / 8  # exact in single precision
+        assert plain.select(contexts) == odd.select(kind(contexts))
+        plain.update(contexts[1], 0.25)
+        odd.update(contexts[1].astype(np.float32), np.float32(0.25))
+
+
+def test_context_normalised_in_single_precision_is_not_too_long():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4, 3)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    make_policy("oful", settings=linear_settings()).select(rows)
 
 
 @every_policy

@@ -71,6 +71,8 @@ def test_command_works_without_stderr_and_without_unicode():
     assert json.loads(closed.stdout)["horizon"] == 5
     refused = subprocess.run(f"{shell} run nowhere 2>&-", shell=True, capture_output=True)
     assert (refused.returncode, refused.stdout) == (2, b"")
+    silent = subprocess.run(f"{shell} run toy --horizon 5 >&-", shell=True, capture_output=True)
+    assert (silent.returncode, silent.stderr) == (0, b"")
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     ascii_only = subprocess.run(
         [*HELBA, "paper", "depth"], capture_output=True, env={**os.environ, **plain}

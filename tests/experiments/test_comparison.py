@@ -185,6 +185,16 @@ def test_comparison_refuses_rows_of_another_version(folder):
     assert compare(request(), out=folder, jobs=1, overwrite=True).resumed == 0
 
 
+def test_comparison_refuses_a_damaged_manifest(folder):
+    manifest = folder / "manifest.json"
+    content = json.loads(manifest.read_text())
+    del content["tuning"]
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(InvalidInput, match="holds a damaged manifest"):
+        compare(request(), out=folder, jobs=1)
+    assert compare(request(), out=folder, jobs=1, overwrite=True).resumed == 0
+
+
 def test_comparison_overwrites_only_its_own_files_and_only_when_told(folder):
     mine = folder / "rows" / "notes.csv"
     mine.write_text("mine")

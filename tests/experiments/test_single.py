@@ -68,9 +68,20 @@ def test_single_run_writes_rows_and_plot(tmp_path):
 
 def test_single_run_leaves_other_peoples_folders_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("chapter 1")
-    with pytest.raises(InvalidInput, match="or one that helba run wrote"):
-        run_single(SingleRequest(problem="toy", horizon=20), out=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    for content in (None, '{"a": 1}', "no json", "[1]"):
+        if content is not None:
+            (tmp_path / "run.json").write_text(content)
+        before = sorted(path.name for path in tmp_path.iterdir())
+        with pytest.raises(InvalidInput, match="or one that helba run wrote"):
+            run_single(SingleRequest(problem="toy", horizon=20), out=tmp_path)
+        assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_single_run_that_is_refused_makes_no_folder(tmp_path):
+    for bad in ({"problem": "nope"}, {"problem": "toy", "dim": 5}):
+        with pytest.raises(InvalidInput):
+            run_single(SingleRequest(horizon=20, **bad), out=tmp_path / "out")
+    assert not list(tmp_path.iterdir())
 
 
 def test_single_run_notices_an_unwritable_folder_before_it_plays(tmp_path, monkeypatch):

@@ -17,9 +17,10 @@ from helba.bandits.policy import Array
 from helba.bandits.radius import paper_index_range, paper_radius
 from helba.bandits.ridge import quadratic_forms
 from helba.bandits.settings import Settings
+from helba.errors import RunFailed
 from helba.numerics.compare import acomp, acomp_tolerance, new_comp
 from helba.numerics.inverse import invert_cold
-from helba.numerics.root import root_error_at, root_iterations, square_root
+from helba.numerics.root import LEAST_RATIO, root_error_at, root_iterations, square_root
 
 __all__ = ["PaperTwin", "argmax_precision", "inverse_floor", "root_interval"]
 
@@ -49,6 +50,7 @@ class PaperTwin(HelbaTwin):
     """HELBA's twin with the numerics of the paper."""
 
     band = 0.25  # the test's 1/(4t)
+    within_floor = True  # whether every inverse so far is certified to eps_j/L^2
 
     def _radius(self) -> float:
         model = self.model
@@ -84,8 +86,10 @@ class PaperTwin(HelbaTwin):
         model, t = self.model, self.now
         beta = self._radius()
         low, high = root_interval(self.settings, batch_start=model.start)
+        if low < LEAST_RATIO * high:
+            raise RunFailed("the paper's root is lost in rounding: raise the ridge, or play fast")
         steps = root_iterations(low=low, high=high, error=1.0 / t)
-        z = quadratic_forms(contexts, matrix=model.inverse) + low
+        z = np.minimum(quadratic_forms(contexts, matrix=model.inverse) + low, high)
         root = square_root(z, low=low, high=high, iterations=steps)
         index = contexts @ model.estimate + beta * (root.value + 1.0 / t)
         true = quadratic_forms(contexts, matrix=model.exact_inverse)
@@ -127,6 +131,8 @@ class PaperTwin(HelbaTwin):
             trace_bound=settings.ridge * settings.dim + settings.length**2 * self.samples,
             error=floor / settings.length**2,
         )
+        reached = inverse.certificate.error * settings.length**2 <= floor * 1.001
+        self.within_floor = self.within_floor and reached
         # A = V^-1 (I - (I - V/c)^(2^k)), so lambda times the spectral error bounds the residual.
         residual = settings.ridge * inverse.certificate.error
         drift = residual * settings.reward_max * math.sqrt(self.samples)
@@ -145,6 +151,8 @@ class PaperTwin(HelbaTwin):
         """Theorem 2's corollary for the sqrt bonus, the trace schedule and an untuned radius."""
         settings = self.settings
         if settings.schedule == "public" or settings.radius_scale < 1.0 or settings.bonus != "sqrt":
+            return None
+        if not self.within_floor:
             return None
         T = settings.horizon
         beta = paper_radius(settings, round=T, batch_start=T) + max(1.0, self.worst_estimate_error)

@@ -16,8 +16,9 @@ __all__ = ["Array", "Decision", "Policy"]
 
 Array = NDArray[np.float64]
 
-# A norm computed in floating point may pass the bound by rounding alone.
-ROUNDING = 1 + 1e-9
+# A context brought to length L in single precision may pass the bound by rounding alone.
+ROUNDING = 1 + 1e-6
+REAL_KINDS = "biuf"  # numpy's booleans, integers and floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,11 @@ class Policy(ABC):
         """Return the row of `contexts` to play. A refused call changes nothing."""
         rows = self._checked(contexts)
         self.round += 1
-        return self._choose(rows)
+        try:
+            return self._choose(rows)
+        except BaseException:
+            self.round -= 1
+            raise
 
     @abstractmethod
     def _choose(self, contexts: Array) -> int: ...
@@ -80,10 +85,13 @@ class Policy(ABC):
         if row.shape != (self.settings.dim,):
             allowed = f"a vector of {self.settings.dim} numbers"
             raise InvalidInput("context", f"shape {row.shape}", allowed)
-        self._check_length(row, squared=float(row @ row))
-        earned = float(_numbers("reward", reward)) if np.ndim(reward) == 0 else math.nan
+        self._check_length(row, squared=float(np.einsum("i,i->", row, row)))
+        number = _numbers("reward", reward)
+        if number.shape != ():
+            raise InvalidInput("reward", f"shape {number.shape}", "one number")
+        earned = float(number)
         if not math.isfinite(earned):
-            raise InvalidInput("reward", reward, "finite")
+            raise InvalidInput("reward", "one that is not", "finite")
         limit = self.settings.reward_max
         if abs(earned) > limit:
             self.clipped += 1
@@ -123,12 +131,12 @@ class Policy(ABC):
 
 def _numbers(name: str, values: object) -> Array:
     """Return `values` as an array of real numbers, or raise `InvalidInput`."""
-    if isinstance(values, np.ndarray) and values.dtype == np.float64:
+    if type(values) is np.ndarray and values.dtype == np.float64:
         return values
     try:
         array = np.asarray(values)
-        if np.iscomplexobj(array):
-            raise TypeError
-        return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        raise InvalidInput(name, "something else", "real numbers") from None
+    except ValueError:  # rows of different lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in REAL_KINDS:
+        raise InvalidInput(name, "something else", "real numbers")
+    return array.astype(np.float64, copy=False)

@@ -9,14 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from helba.bandits import ALGORITHMS
-from helba.errors import InvalidInput, RunFailed, require_at_least, require_choice
+from helba.errors import (
+    InvalidInput,
+    RunFailed,
+    require_at_least,
+    require_choice,
+    require_whole,
+)
 from helba.experiments.plots import Curve, plot_regret
 from helba.experiments.pool import Workers, check_stop, count_cores
 from helba.experiments.progress import Progress, note
 from helba.experiments.rows import read_column, write_rows
 from helba.experiments.runner import Outcome, Row, policy_for, run_repetition, settings_for
 from helba.experiments.store import Store
-from helba.experiments.tuning import SEED_OFFSET, tune_radius, tuning_jobs
+from helba.experiments.tuning import MOST_SEED, SEED_OFFSET, tune_radius, tuning_jobs
 from helba.problems import make_problem
 
 __all__ = ["Comparison", "Request", "Summary", "compare", "mean_and_error"]
@@ -44,6 +50,7 @@ class Request:
         if not 1 <= self.repetitions < SEED_OFFSET:
             raise InvalidInput("repetitions", self.repetitions, f"1 to {SEED_OFFSET - 1}")
         require_at_least("horizon", self.horizon, 1)
+        require_whole("seed", self.seed, least=0, most=MOST_SEED)
         drawn = make_problem(self.problem, dim=self.dim, arms=self.arms, seed=self.seed)
         settings_for(drawn, horizon=self.horizon)
         object.__setattr__(self, "algorithms", tuple(dict.fromkeys(self.algorithms)))

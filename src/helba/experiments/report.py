@@ -37,6 +37,8 @@ def print_table(
     title: str | None, *, columns: Sequence[str], rows: Sequence[Sequence[object]]
 ) -> None:
     """Print a table; numbers to four digits and on the right, what is not there as a dash."""
+    if sys.stdout is None:  # closed by the caller
+        return
     table = Table(title=title, show_header=any(columns), title_justify="left")
     for index, name in enumerate(columns):
         numeric = all(isinstance(row[index], (int, float, type(None))) for row in rows)

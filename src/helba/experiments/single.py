@@ -8,14 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from helba.bandits import ALGORITHMS
-from helba.errors import InvalidInput, RunFailed, require_at_least, require_choice
+from helba.errors import (
+    InvalidInput,
+    RunFailed,
+    require_at_least,
+    require_choice,
+    require_whole,
+)
 from helba.experiments.plots import Curve, plot_regret
 from helba.experiments.pool import Workers
 from helba.experiments.progress import Progress, note
 from helba.experiments.report import strict
 from helba.experiments.rows import read_column, write_rows, write_text
 from helba.experiments.runner import Outcome, Row, policy_for, run_repetition, settings_for
-from helba.experiments.tuning import tune_radius, tuning_jobs
+from helba.experiments.tuning import MOST_SEED, tune_radius, tuning_jobs
 from helba.problems import make_problem
 
 __all__ = ["ENGINES", "SingleRequest", "SingleRun", "run_single"]
@@ -54,6 +60,7 @@ class SingleRequest:
         if self.engine not in ENGINES:
             raise InvalidInput("engine", repr(self.engine), "plain, the only engine so far")
         require_at_least("horizon", self.horizon, 1)
+        require_whole("seed", self.seed, least=0, most=MOST_SEED)
         for name, fixed in FIXED.get(self.algorithm, {}).items():
             if getattr(self, name) not in (None, fixed):
                 raise InvalidInput(
@@ -113,12 +120,12 @@ class SingleRun:
 
 def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
     """Run it; with `out`, write `rows.csv`, `run.json`, `regret.png` and `regret.svg` there."""
-    if out is not None:
-        _claim(out)
     problem = make_problem(request.problem, dim=request.dim, arms=request.arms, seed=request.seed)
     options: dict[str, Any] = dict(request.options)
     is_helba = request.algorithm.startswith("helba")
     settings_for(problem, horizon=request.horizon, **options)
+    if out is not None:
+        _claim(out)
     if options and not is_helba:
         note(f"{request.algorithm} has no {' or '.join(options)}: ignored")
     if request.algorithm == "oful-tuned":
@@ -170,13 +177,22 @@ def _claim(out: Path) -> None:
     """Make the folder, or refuse one that holds what another command or person put there."""
     if out.exists() and not out.is_dir():
         raise InvalidInput("out", out, "a folder, and this is a file")
-    if out.is_dir() and any(out.iterdir()) and not (out / REPORT).is_file():
+    if out.is_dir() and any(out.iterdir()) and not _is_ours(out / REPORT):
         raise InvalidInput("out", out, "a new or empty folder, or one that helba run wrote")
     try:
         out.mkdir(parents=True, exist_ok=True)
         (out / REPORT).touch()
     except OSError as error:
         raise RunFailed(f"cannot write to {out}: {error.strerror}") from error
+
+
+def _is_ours(report: Path) -> bool:
+    """Whether the file is a report of `run_single`, or one that it had no time to write."""
+    try:
+        text = report.read_text(encoding="utf-8")
+        return not text or set(SingleRequest.__dataclass_fields__) <= set(json.loads(text))
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _tune(request: SingleRequest) -> float:

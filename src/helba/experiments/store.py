@@ -148,13 +148,16 @@ class Store:
             self._take_lock()
             self.save()
             return
-        content = self._read()
+        self._read()  # is it ours to lock?
         self._take_lock()
-        if content["fingerprint"] == self.fingerprint:
-            self._load(content)
+        content = self._read()
+        same = content["fingerprint"] == self.fingerprint
+        if same and self._load(content):
             return
         if not overwrite:
-            raise InvalidInput("out", self.folder, self._difference(content["settings"]))
+            found = "a damaged manifest" if same else self._difference(content["settings"])
+            allowed = f"another folder, or add --overwrite: this one holds {found}"
+            raise InvalidInput("out", self.folder, allowed)
         self._clear()
         self.save()
 
@@ -169,24 +172,25 @@ class Store:
         allowed = f"a folder whose manifest.json was written by {TOOL}"
         raise InvalidInput("out", self.folder, allowed)
 
-    def _load(self, content: dict[str, Any]) -> None:
-        self.tuning = content["tuning"]
-        self.radius_scale = content["radius_scale"]
-        for name, totals in content["finished"].items():
-            outcome = Outcome(**totals)
+    def _load(self, content: dict[str, Any]) -> bool:
+        """Take over the finished runs whose rows are whole; False if the manifest is damaged."""
+        try:
+            outcomes = {name: Outcome(**run) for name, run in content["finished"].items()}
+            self.tuning, self.radius_scale = dict(content["tuning"]), content["radius_scale"]
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return False
+        for name, outcome in outcomes.items():
             path = self.folder / "rows" / f"{name}.csv"
             if holds_run(path, rounds=self.settings["horizon"], regret=outcome.regret):
                 self.finished[name] = outcome
+        return True
 
     def _difference(self, held: dict[str, Any]) -> str:
-        """What may stand where a folder of other settings was given."""
+        """What a folder of another fingerprint holds."""
         for name, value in self.settings.items():
             if held.get(name) != value:
-                found = f"rows with {name} {held.get(name)}, not {value}"
-                break
-        else:
-            found = "rows made by another version"
-        return f"another folder, or add --overwrite: this one holds {found}"
+                return f"rows with {name} {held.get(name)}, not {value}"
+        return "rows made by another version"
 
     def _take_lock(self) -> None:
         """Hold the folder while this process lives; where there are no such locks, go without."""
