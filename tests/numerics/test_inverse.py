@@ -10,6 +10,7 @@ from helba.numerics.inverse import (
     invert_cold,
     invert_warm,
     plan_warm_start,
+    residual_norm,
 )
 
 
@@ -198,3 +199,11 @@ def test_warm_start_refuses_an_interval_past_double_precision(low):
 def test_iterations_refuse_an_error_the_formula_does_not_admit(error):
     with pytest.raises(InvalidInput, match="error must be"):
         cold_iterations(ridge=1.0, trace_bound=3.0, error=error)
+
+
+def test_residual_norm_is_that_of_the_symmetric_form():
+    rng = np.random.default_rng(0)
+    matrix, exact = random_matrix(rng, dim=5, ridge=0.5, condition=1e3)
+    off = exact + 1e-4 * np.eye(5)
+    assert residual_norm(off, matrix=matrix) == pytest.approx(residual_of(off, matrix), rel=1e-6)
+    assert residual_norm(np.eye(2), matrix=np.diag([1.0, -1e-9])) == np.inf

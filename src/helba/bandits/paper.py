@@ -19,7 +19,7 @@ from helba.bandits.ridge import quadratic_forms
 from helba.bandits.settings import Settings
 from helba.errors import RunFailed
 from helba.numerics.compare import acomp, acomp_tolerance, new_comp
-from helba.numerics.inverse import invert_cold
+from helba.numerics.inverse import invert_cold, residual_norm
 from helba.numerics.root import LEAST_RATIO, root_error_at, root_iterations, square_root
 
 __all__ = ["PaperTwin", "argmax_precision", "inverse_floor", "root_interval"]
@@ -134,7 +134,9 @@ class PaperTwin(HelbaTwin):
         reached = inverse.certificate.error * settings.length**2 <= floor * 1.001
         self.within_floor = self.within_floor and reached
         # A = V^-1 (I - (I - V/c)^(2^k)), so lambda times the spectral error bounds the residual.
-        residual = settings.ridge * inverse.certificate.error
+        # What rounding adds is measured.
+        measured = residual_norm(inverse.value, matrix=self.design)
+        residual = max(settings.ridge * inverse.certificate.error, measured)
         drift = residual * settings.reward_max * math.sqrt(self.samples)
         return self._adopt(
             inverse=inverse.value,

@@ -190,9 +190,13 @@ def invert_warm(
 def residual_norm(inverse: Array, *, matrix: Array) -> float:
     """Return a bound of ||V^(1/2) X V^(1/2) - I||, computed from a Cholesky factor of V.
 
-    The allowance for rounding, 4 d u ||V|| ||X||, is that of the factor and of two products.
+    The allowance for rounding, 4 d u ||V|| ||X||, is that of the factor and of two products. A
+    matrix that rounding has made indefinite has no factor: inf.
     """
-    lower = np.linalg.cholesky(matrix)
+    try:
+        lower = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return math.inf
     gap = lower.T @ inverse @ lower - np.eye(len(matrix))
     condition = float(np.linalg.norm(matrix) * np.linalg.norm(inverse))
     return float(np.linalg.norm(gap, 2)) + 4.0 * len(matrix) * UNIT_ROUNDOFF * condition
