@@ -25,7 +25,7 @@ from helba.bandits.policy import Array
 from helba.bandits.radius import confidence_radius, quadratic_range, quadratic_weight, root_range
 from helba.bandits.ridge import quadratic_forms
 from helba.bandits.settings import Settings
-from helba.errors import InvalidInput
+from helba.errors import InvalidInput, RunFailed
 from helba.numerics.argmax import argmax_tolerance, choose_method, comparison_vector
 from helba.numerics.inverse import UNIT_ROUNDOFF, invert_warm
 from helba.numerics.root import root_iterations, square_root
@@ -34,6 +34,7 @@ from helba.numerics.sign import CompositeSign, cheapest_composition
 __all__ = ["FastTwin", "default_sign"]
 
 INVERSE_ERROR = 1e-5
+LEAST_RATIO = 1e-13  # of the eigenvalues between which the warm start works
 RESOLUTION = 2.0**-6
 SIGN_ERROR = 0.02
 # Depth costs more than products: the shallowest of these that reaches the error.
@@ -131,6 +132,8 @@ class FastTwin(HelbaTwin):
     def _recompute(self) -> Model:
         residual = self.model.residual
         reach = self.schedule.trace_bound(residual=residual)
+        if 1.0 - residual < LEAST_RATIO * (1.0 + residual + reach):
+            raise RunFailed("the inverse is out of reach of double precision: raise the ridge")
         inverse = invert_warm(
             self.design,
             self.model.inverse,
