@@ -1,8 +1,14 @@
 """Every exception that helba raises on purpose.
 
     HelbaError
-    ├── InvalidInput    a value the caller gave is not admissible; names it and what is allowed
-    └── RunFailed       the work itself could not be finished
+    ├── InvalidInput         a value the caller gave is not admissible; names it and what is allowed
+    ├── RunFailed            the work itself could not be finished
+    └── EngineError          an operation on encrypted vectors is not possible
+        ├── LevelsExhausted  no level is left for it: refresh first, or plan more depth
+        ├── MissingKey       the evaluation keys do not hold what it needs
+        ├── OutOfRange       a value would wrap around the modulus
+        ├── WrongVector      operands of different slots, schemes, keys or parameters
+        └── DamagedData      bytes that are no ciphertext or key of these parameters
 
 An error carries one line, for a person. It never carries contexts, rewards or keys: a value is
 named only where it is a setting, or a norm of data that the caller itself holds.
@@ -15,9 +21,15 @@ from collections.abc import Iterable
 from numbers import Integral
 
 __all__ = [
+    "DamagedData",
+    "EngineError",
     "HelbaError",
     "InvalidInput",
+    "LevelsExhausted",
+    "MissingKey",
+    "OutOfRange",
     "RunFailed",
+    "WrongVector",
     "require_at_least",
     "require_between",
     "require_choice",
@@ -45,6 +57,30 @@ class InvalidInput(HelbaError, ValueError):
 
 class RunFailed(HelbaError, RuntimeError):
     """The work could not be finished; what was finished before is kept."""
+
+
+class EngineError(HelbaError):
+    """An operation on encrypted vectors is not possible."""
+
+
+class LevelsExhausted(EngineError):
+    """No level is left for the operation."""
+
+
+class MissingKey(EngineError):
+    """The evaluation keys at hand do not allow the operation."""
+
+
+class OutOfRange(EngineError):
+    """A value would wrap around the modulus. Only the simulator can notice."""
+
+
+class WrongVector(EngineError):
+    """An operand has other slots, or belongs to another scheme, key or set of parameters."""
+
+
+class DamagedData(EngineError, ValueError):
+    """Bytes that are not a ciphertext or key of these parameters."""
 
 
 def require_at_least(name: str, value: float, minimum: float) -> None:

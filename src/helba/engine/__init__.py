@@ -1,0 +1,31 @@
+"""Operations on encrypted vectors: one interface, OpenFHE's CKKS and a simulator behind it.
+
+scheme = get_scheme("ckks")                          # or "simulate"
+keys = scheme.generate_keys(parameters, rotations=(1, 2))
+engine = scheme.engine(keys.public, evaluation_key=keys.evaluation)
+total = engine.add(engine.encrypt([1, 2]), engine.encrypt([3, 4]))
+engine.decrypt(total, secret_key=keys.secret)
+"""
+
+from helba.engine.engine import Engine
+from helba.engine.keys import EvaluationKey, KeySet, PublicKey, SecretKey
+from helba.engine.refresh import PendingRefresh, RefreshReply, RefreshRequest
+from helba.engine.scheme import SCHEMES, Scheme, get_scheme
+from helba.engine.tally import Tally
+from helba.engine.vector import EncryptedVector
+
+__all__ = [
+    "SCHEMES",
+    "EncryptedVector",
+    "Engine",
+    "EvaluationKey",
+    "KeySet",
+    "PendingRefresh",
+    "PublicKey",
+    "RefreshReply",
+    "RefreshRequest",
+    "Scheme",
+    "SecretKey",
+    "Tally",
+    "get_scheme",
+]

@@ -1,0 +1,80 @@
+"""OpenFHE contexts from checked parameters: one for each set, checked against our table again."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import lru_cache
+from typing import Any
+
+import openfhe as fhe
+
+from helba.errors import EngineError
+from helba.planning.parameters import Parameters
+from helba.planning.security import max_log2_qp
+
+__all__ = ["moduli_of", "open_context", "reason_of"]
+
+FEATURES = (fhe.PKE, fhe.KEYSWITCH, fhe.LEVELEDSHE, fhe.ADVANCEDSHE, fhe.MULTIPARTY)
+LEVELS = {
+    None: fhe.HEStd_NotSet,
+    128: fhe.HEStd_128_classic,
+    192: fhe.HEStd_192_classic,
+    256: fhe.HEStd_256_classic,
+}
+SECRETS = {"uniform": fhe.UNIFORM_TERNARY, "sparse": fhe.SPARSE_ENCAPSULATED}
+
+
+@lru_cache(maxsize=64)
+def open_context(parameters: Parameters) -> Any:
+    """Return OpenFHE's context; `EngineError` if it differs from what the parameters promise.
+
+    FLEXIBLEAUTO keeps an exact scale for every level, so that scales of 35 to 45 bits lose nothing
+    to the primes' distance from a power of two.
+    """
+    request = fhe.CCParamsCKKSRNS()
+    request.SetRingDim(parameters.ring_dim)
+    request.SetMultiplicativeDepth(parameters.depth)
+    request.SetScalingModSize(parameters.scale_bits)
+    request.SetFirstModSize(parameters.first_bits)
+    request.SetNumLargeDigits(parameters.digits)
+    request.SetBatchSize(parameters.max_slots)
+    request.SetSecurityLevel(LEVELS[parameters.security])
+    request.SetSecretKeyDist(SECRETS[parameters.secret])
+    request.SetScalingTechnique(fhe.FLEXIBLEAUTO)
+    request.SetKeySwitchTechnique(fhe.HYBRID)
+    try:
+        context = fhe.GenCryptoContext(request)
+    except RuntimeError as error:
+        raise EngineError(f"OpenFHE refuses the parameters: {reason_of(error)}") from error
+    for feature in FEATURES:
+        context.Enable(feature)
+    if parameters.secret == "sparse":
+        context.Enable(fhe.FHE)
+    _require_promise(context, parameters)
+    return context
+
+
+def reason_of(error: Exception) -> str:
+    """What OpenFHE says, without the place in its sources."""
+    return str(error).rsplit("(): ", 1)[-1].strip()
+
+
+def moduli_of(context: Any) -> tuple[int, ...]:
+    """The primes of the ciphertext modulus, the last one standing first."""
+    text = json.loads(fhe.Serialize(context, fhe.JSON))
+    parameters = text["value0"]["ptr_wrapper"]["data"]["cc"]["ptr_wrapper"]["data"]
+    ring = parameters["value0"]["value0"]["value0"]["elp"]["ptr_wrapper"]["data"]
+    return tuple(int(p["ptr_wrapper"]["data"]["value0"]["cm"]["v"]) for p in ring["p"])
+
+
+def _require_promise(context: Any, parameters: Parameters) -> None:
+    moduli = moduli_of(context)
+    if context.GetRingDimension() != parameters.ring_dim or len(moduli) != parameters.depth + 1:
+        raise EngineError("OpenFHE chose another ring or another number of levels")
+    if parameters.security is None:
+        return
+    limit = max_log2_qp(parameters.ring_dim, security=parameters.security)
+    log2_q = sum(math.log2(q) for q in moduli)
+    if log2_q + parameters.log2_p > limit:
+        raise EngineError(f"OpenFHE chose a modulus of {log2_q:.2f} bits, past the limit {limit}")

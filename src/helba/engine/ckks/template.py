@@ -1,0 +1,122 @@
+"""What OpenFHE's serialised objects have in common: all but their residues.
+
+OpenFHE's reader takes whatever structure it is given: no polynomials at all, forty of them, false
+levels, other contexts, residues past their modulus; some of that ends in a crash. So structure does
+not travel here. A template is the serialised form of an object that was made in this process, cut
+at its residues; only residues come from outside, and they are checked before they are put in.
+
+A row of residues stands in the serialised form as the ring dimension (64 bits), the residues (64
+bits each), their modulus (64 bits) and the form, which is 0 for evaluations (32 bits).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.engine.packing import pack_words, unpack_words
+from helba.errors import DamagedData, EngineError
+
+__all__ = ["Residues", "Template", "find_rows", "gather_rows"]
+
+Residues = NDArray[np.uint64]
+
+_LENGTH = struct.Struct("<Q")
+_END = struct.Struct("<QI")
+_MOST_MODULUS = 1 << 61
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """`chunks` of structure before, between and after the rows, one row for each of `moduli`."""
+
+    ring_dim: int
+    moduli: tuple[int, ...]
+    chunks: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, sample: bytes, *, ring_dim: int) -> Template:
+        """Return the template of a serialised object that was made here."""
+        moduli, chunks, start = [], [], 0
+        for offset, modulus in _discover_rows(sample, ring_dim=ring_dim):
+            moduli.append(modulus)
+            chunks.append(sample[start:offset])
+            start = offset + 8 * ring_dim
+        chunks.append(sample[start:])
+        return cls(ring_dim=ring_dim, moduli=tuple(moduli), chunks=tuple(chunks))
+
+    def with_tag(self, tag: str, *, old: str) -> Template:
+        """Return the template of the same object of another key."""
+        new = [chunk.replace(old.encode(), tag.encode()) for chunk in self.chunks]
+        return replace(self, chunks=tuple(new))
+
+    def dump(self, data: bytes) -> bytes:
+        """Return the packed residues of a serialised object with this template's rows.
+
+        Only rows count: OpenFHE writes the same ciphertext in several ways, depending on which of
+        its polynomials share their description.
+        """
+        offsets = find_rows(data, ring_dim=self.ring_dim, moduli=self.moduli)
+        return pack_words(gather_rows(data, offsets, ring_dim=self.ring_dim))
+
+    def load(self, packed: memoryview) -> bytes:
+        """Return the serialised object with these residues; `DamagedData` if they are not such."""
+        return self.fill(read_residues(packed, ring_dim=self.ring_dim, moduli=self.moduli))
+
+    def fill(self, residues: Residues) -> bytes:
+        """Return the serialised object with `residues`, one row for each modulus."""
+        parts: list[bytes | memoryview] = [self.chunks[0]]
+        for row, chunk in zip(residues, self.chunks[1:], strict=True):
+            parts += [row.data, chunk]
+        return b"".join(parts)
+
+
+def read_residues(packed: memoryview, *, ring_dim: int, moduli: Sequence[int]) -> Residues:
+    """Return one row for each modulus, each residue below it, or raise `DamagedData`."""
+    words = unpack_words(packed, count=len(moduli) * ring_dim).reshape(len(moduli), ring_dim)
+    if (words.max(axis=1) >= np.array(moduli, dtype=np.uint64)).any():
+        raise DamagedData("a residue is not below its modulus")
+    return words
+
+
+def find_rows(data: bytes, *, ring_dim: int, moduli: Sequence[int], start: int = 0) -> list[int]:
+    """Return where the rows with these moduli begin, in order; `EngineError` if one is missing."""
+    length = _LENGTH.pack(ring_dim)
+    offsets = []
+    for modulus in moduli:
+        end = _END.pack(modulus, 0)
+        start = data.find(length, start)
+        while start >= 0 and not data.startswith(end, start + 8 + 8 * ring_dim):
+            start = data.find(length, start + 1)
+        if start < 0:
+            raise EngineError("an object of OpenFHE does not have the rows of its kind")
+        offsets.append(start + 8)
+        start += 8 + 8 * ring_dim
+    return offsets
+
+
+def gather_rows(data: bytes, offsets: Sequence[int], *, ring_dim: int) -> Residues:
+    """Return the rows that begin at `offsets`."""
+    residues = np.empty((len(offsets), ring_dim), dtype="<u8")
+    for row, offset in zip(residues, offsets, strict=True):
+        row[:] = np.frombuffer(data, dtype="<u8", count=ring_dim, offset=offset)
+    return residues
+
+
+def _discover_rows(data: bytes, *, ring_dim: int) -> Iterator[tuple[int, int]]:
+    """Rows of a trusted object and their moduli: q = 1 mod 2N, and all residues are below q."""
+    length = _LENGTH.pack(ring_dim)
+    start = data.find(length)
+    while start >= 0 and start + 8 + 8 * ring_dim + _END.size <= len(data):
+        modulus, form = _END.unpack_from(data, start + 8 + 8 * ring_dim)
+        if form == 0 and modulus < _MOST_MODULUS and modulus % (2 * ring_dim) == 1:
+            row = np.frombuffer(data, dtype="<u8", count=ring_dim, offset=start + 8)
+            if int(row.max()) < modulus:
+                yield start + 8, modulus
+                start = data.find(length, start + 8 + 8 * ring_dim)
+                continue
+        start = data.find(length, start + 1)

@@ -1,0 +1,143 @@
+"""Ciphertexts and single keys as packed residues.
+
+OpenFHE sees what this process wrote, with checked residues in it; see `template`. A ciphertext of
+an engine has degree 1, two polynomials and the scale of its level, so shape and kind say everything
+but the residues.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import openfhe as fhe
+
+from helba.engine.ckks.context import open_context, reason_of
+from helba.engine.ckks.process import require_own_randomness
+from helba.engine.ckks.template import Template
+from helba.errors import DamagedData, EngineError
+from helba.planning.parameters import Parameters
+
+__all__ = [
+    "LIBRARY",
+    "CiphertextForm",
+    "dump_public_key",
+    "dump_secret_key",
+    "load_public_key",
+    "load_secret_key",
+    "parse",
+    "require_tag",
+]
+
+LIBRARY = "openfhe " + ".".join(fhe.__version__.split(".")[:3])
+SCALE_TOLERANCE = 1e-12  # scales are computed in several ways, and differ in their last bits
+_TAG_DIGITS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class CiphertextForm:
+    """What all ciphertexts of one kind, level, slots and key share."""
+
+    template: Template
+    shape: tuple[Any, ...]
+    scale: float
+
+    @classmethod
+    def of(cls, sample: Any, *, parameters: Parameters) -> CiphertextForm:
+        """Return the form of a fresh encryption."""
+        data = fhe.Serialize(sample, fhe.BINARY)
+        template = Template.of(data, ring_dim=parameters.ring_dim)
+        if len(template.moduli) != 2 * (parameters.depth + 1 - sample.GetLevel()):
+            raise EngineError("OpenFHE writes ciphertexts in another way than it did")
+        return cls(template=template, shape=_shape(sample), scale=sample.GetScalingFactor())
+
+    def dump(self, ciphertext: Any) -> bytes:
+        """Return the packed residues; `EngineError` if the ciphertext has another form."""
+        alike = math.isclose(ciphertext.GetScalingFactor(), self.scale, rel_tol=SCALE_TOLERANCE)
+        if _shape(ciphertext) != self.shape or not alike:
+            raise EngineError("a ciphertext does not have the form of its kind, level and slots")
+        return self.template.dump(fhe.Serialize(ciphertext, fhe.BINARY))
+
+    def load(self, packed: memoryview) -> Any:
+        """Return the ciphertext with these residues, or raise `DamagedData`."""
+        return parse(fhe.DeserializeCiphertextString, self.template.load(packed))
+
+
+def dump_public_key(key: Any, *, parameters: Parameters) -> bytes:
+    """Return the residues of a public key."""
+    return _samples(parameters).public.dump(fhe.Serialize(key, fhe.BINARY))
+
+
+def dump_secret_key(key: Any, *, parameters: Parameters) -> bytes:
+    """Return the residues of a secret key: who has them can decrypt everything."""
+    return _samples(parameters).secret.dump(fhe.Serialize(key, fhe.BINARY))
+
+
+def load_public_key(packed: memoryview, *, parameters: Parameters, tag: str) -> Any:
+    """Return the public key with these residues, or raise `DamagedData`."""
+    samples = _samples(parameters)
+    template = samples.public.with_tag(require_tag(tag), old=samples.tag)
+    return parse(fhe.DeserializePublicKeyString, template.load(packed))
+
+
+def load_secret_key(packed: memoryview, *, parameters: Parameters, tag: str) -> Any:
+    """Return the secret key with these residues, or raise `DamagedData`."""
+    samples = _samples(parameters)
+    template = samples.secret.with_tag(require_tag(tag), old=samples.tag)
+    return parse(fhe.DeserializePrivateKeyString, template.load(packed))
+
+
+def require_tag(tag: str) -> str:
+    """Return a key tag of OpenFHE's form, or raise `DamagedData`."""
+    if len(tag) != _TAG_DIGITS or not set(tag) <= set("0123456789abcdef"):
+        raise DamagedData("the key's tag is not one of OpenFHE")
+    return tag
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Samples:
+    """Templates of a key pair that was made for this purpose and forgotten; its tag is `tag`."""
+
+    public: Template
+    secret: Template
+    tag: str
+
+
+@lru_cache(maxsize=16)
+def _samples(parameters: Parameters) -> _Samples:
+    require_own_randomness()
+    pair = open_context(parameters).KeyGen()
+    public, secret = (
+        Template.of(fhe.Serialize(key, fhe.BINARY), ring_dim=parameters.ring_dim)
+        for key in (pair.publicKey, pair.secretKey)
+    )
+    towers = parameters.depth + 1
+    if (len(public.moduli), len(secret.moduli)) != (2 * towers, towers):
+        raise EngineError("OpenFHE writes keys in another way than it did")
+    return _Samples(public=public, secret=secret, tag=pair.publicKey.GetKeyTag())
+
+
+def _shape(ciphertext: Any) -> tuple[Any, ...]:
+    return (
+        ciphertext.NumberCiphertextElements(),
+        ciphertext.GetLevel(),
+        ciphertext.GetNoiseScaleDeg(),
+        ciphertext.GetSlots(),
+        ciphertext.GetKeyTag(),
+        ciphertext.GetEncodingType(),
+    )
+
+
+def parse(reader: Any, data: bytes) -> Any:
+    """Return what one of OpenFHE's readers makes of a filled template."""
+    # Every object brings its context along. The one that is open already gets used; its tables
+    # would be computed again for the other, which takes half the time.
+    fhe.DisablePrecomputeCRTTablesAfterDeserializaton()
+    try:
+        return reader(data, fhe.BINARY)
+    except RuntimeError as error:
+        raise EngineError(f"OpenFHE cannot read its own form: {reason_of(error)}") from error
+    finally:
+        fhe.EnablePrecomputeCRTTablesAfterDeserializaton()

@@ -1,0 +1,96 @@
+"""What a key's envelope says about it: its parameters, and what an evaluation key can do.
+
+It is JSON in one form only, so that equal keys have equal bytes. Reading it checks the parameters
+again, with the security table: bytes cannot make parameters that the program itself would refuse.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from helba.engine.keys import require_bootstrap
+from helba.errors import DamagedData, HelbaError
+from helba.planning.parameters import Parameters, insecure_parameters
+from helba.planning.security import RING_DIMS
+
+__all__ = ["Description"]
+
+_NUMBERS = ("ring_dim", "depth", "scale_bits", "digits", "first_bits")
+_FIELDS = {*_NUMBERS, "security", "secret"}
+_LEAST_RING_DIM = 1 << 4  # OpenFHE works from there on; only insecure parameters go below 2^13
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """`parameters` of a key; `rotations` and `bootstrap_slots` of an evaluation key."""
+
+    parameters: Parameters
+    rotations: tuple[int, ...] = ()
+    bootstrap_slots: int = 0
+
+    def to_bytes(self) -> bytes:
+        """Return the one way to write it."""
+        fields = asdict(self.parameters)
+        document = {
+            "parameters": {name: fields[name] for name in sorted(_FIELDS)},
+            "rotations": list(self.rotations),
+            "bootstrap_slots": self.bootstrap_slots,
+        }
+        return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(
+        cls, data: bytes, *, expected: Parameters | None, allow_insecure: bool
+    ) -> Description:
+        """Return what `data` describes, checked again, or raise `DamagedData`.
+
+        Parameters without security are taken if they are the `expected` ones, or if
+        `allow_insecure`.
+        """
+        try:
+            document = json.loads(data)
+            parameters = _read_parameters(document["parameters"])
+            found = cls(
+                parameters=parameters,
+                rotations=_read_steps(document["rotations"], below=parameters.max_slots),
+                bootstrap_slots=_read_number(document["bootstrap_slots"]),
+            )
+            require_bootstrap(parameters, slots=found.bootstrap_slots)
+        except (HelbaError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise DamagedData("the key does not describe admissible parameters") from error
+        if found.to_bytes() != data:
+            raise DamagedData("the key's description is not in its one form")
+        if expected is not None and parameters != expected:
+            raise DamagedData("the key is of other parameters")
+        if parameters.security is None and expected is None and not allow_insecure:
+            raise DamagedData("the key has no security (allow_insecure=True takes it, for tests)")
+        return found
+
+
+def _read_parameters(fields: Any) -> Parameters:
+    if set(fields) != _FIELDS:
+        raise ValueError("other fields")
+    numbers = {name: _read_number(fields[name]) for name in _NUMBERS}
+    if fields["security"] is None:
+        ring_dim = numbers["ring_dim"]
+        if ring_dim & (ring_dim - 1) or not _LEAST_RING_DIM <= ring_dim <= RING_DIMS[-1]:
+            raise ValueError("not the dimension of a ring")
+        return insecure_parameters(**numbers, secret=str(fields["secret"]))
+    security = _read_number(fields["security"])
+    return Parameters(**numbers, security=security, secret=str(fields["secret"]))
+
+
+def _read_steps(steps: Iterable[Any], *, below: int) -> tuple[int, ...]:
+    found = tuple(_read_number(step) for step in steps)
+    if any(not 0 < step < below for step in found) or list(found) != sorted(set(found)):
+        raise ValueError("not rotation steps")
+    return found
+
+
+def _read_number(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError("not a whole number")
+    return value

@@ -1,0 +1,91 @@
+"""Keys by who may hold them: anybody, the server, the owner.
+
+They are separate types, so that a function that needs the secret key says so in its signature, and
+a process that was given the other two has nothing to decrypt with. No key prints or pickles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from helba.errors import InvalidInput, require_whole
+from helba.planning.bootstrap import BOOTSTRAP_LEVELS
+from helba.planning.parameters import Parameters
+
+__all__ = [
+    "EvaluationKey",
+    "KeySet",
+    "PublicKey",
+    "SecretKey",
+    "normal_steps",
+    "require_bootstrap",
+]
+
+
+class _Key:
+    """One key of `parameters`; keys with the same `tag` belong together."""
+
+    def __init__(self, *, parameters: Parameters, tag: str, payload: Any) -> None:
+        self.parameters = parameters
+        self.tag = tag
+        self._payload = payload
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.parameters.fingerprint}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} cannot be pickled or copied")
+
+
+class PublicKey(_Key):
+    """Encrypts."""
+
+
+class SecretKey(_Key):
+    """Decrypts, and answers a masked refresh. Only its owner has it."""
+
+
+class EvaluationKey(_Key):
+    """Multiplies, and rotates by `rotations`; bootstraps `bootstrap_slots` slots if not 0."""
+
+    def __init__(
+        self,
+        *,
+        parameters: Parameters,
+        tag: str,
+        payload: Any,
+        rotations: Iterable[int],
+        bootstrap_slots: int = 0,
+    ) -> None:
+        super().__init__(parameters=parameters, tag=tag, payload=payload)
+        self.rotations = frozenset(rotations)
+        self.bootstrap_slots = bootstrap_slots
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeySet:
+    """What the owner makes: `public` for everybody, `evaluation` for the server, `secret`."""
+
+    public: PublicKey
+    evaluation: EvaluationKey
+    secret: SecretKey
+
+
+def normal_steps(steps: Iterable[int], *, parameters: Parameters) -> tuple[int, ...]:
+    """Rotation steps in [1, N/2), sorted, each once."""
+    return tuple(sorted({step % parameters.max_slots for step in steps} - {0}))
+
+
+def require_bootstrap(parameters: Parameters, *, slots: int) -> None:
+    """Raise `InvalidInput` unless `parameters` can bootstrap that many slots; 0 asks for none."""
+    require_whole("bootstrap_slots", slots, least=0, most=parameters.max_slots)
+    if slots == 0:
+        return
+    if slots & (slots - 1):
+        raise InvalidInput("bootstrap_slots", slots, "a power of two")
+    if parameters.secret != "sparse":
+        raise InvalidInput("secret", parameters.secret, "sparse, to bootstrap")
+    if parameters.depth <= BOOTSTRAP_LEVELS:
+        raise InvalidInput("depth", parameters.depth, f"more than {BOOTSTRAP_LEVELS}, to bootstrap")

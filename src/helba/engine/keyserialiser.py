@@ -1,0 +1,162 @@
+"""Keys as bytes: the part that every scheme shares.
+
+A key travels with its parameters, so that a process that has nothing but bytes can open the scheme.
+They are checked again on arrival, with the security table. A key of parameters without security is
+refused unless the caller names these parameters or passes `allow_insecure=True`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from helba.engine.description import Description
+from helba.engine.envelope import Envelope, seal, unseal
+from helba.engine.keys import EvaluationKey, PublicKey, SecretKey
+from helba.errors import DamagedData
+from helba.planning.parameters import Parameters
+
+__all__ = ["KeySerialiser"]
+
+
+class KeySerialiser(ABC):
+    """Writes and reads keys. The bytes of a public or an evaluation key hold no secret."""
+
+    name: str
+    library: str  # which library, of which version: bytes of another one are refused
+
+    def public_key_to_bytes(self, key: PublicKey) -> bytes:
+        """Return a public key as bytes, for everybody."""
+        description = Description(parameters=key.parameters)
+        return self._write("public key", key, description, self._dump_public_key(key))
+
+    def public_key_from_bytes(
+        self,
+        data: bytes | memoryview,
+        *,
+        parameters: Parameters | None = None,
+        allow_insecure: bool = False,
+    ) -> PublicKey:
+        """Return the public key, of `parameters` if they are given, or raise `DamagedData`."""
+        envelope, description, payload = self._read(
+            "public key", data, expected=parameters, allow_insecure=allow_insecure
+        )
+        return self._load_public_key(payload, description=description, tag=envelope.tag)
+
+    def evaluation_key_to_bytes(self, key: EvaluationKey) -> bytes:
+        """Return an evaluation key as bytes, for the server: tens of megabytes for each rotation.
+
+        Every rotation key is written apart, so little more memory is taken than OpenFHE's own form
+        and the result need.
+        """
+        description = Description(
+            parameters=key.parameters,
+            rotations=tuple(sorted(key.rotations)),
+            bootstrap_slots=key.bootstrap_slots,
+        )
+        return self._write("evaluation key", key, description, *self._dump_evaluation_key(key))
+
+    def evaluation_key_from_bytes(
+        self,
+        data: bytes | memoryview,
+        *,
+        parameters: Parameters | None = None,
+        allow_insecure: bool = False,
+    ) -> EvaluationKey:
+        """Return the evaluation key, of `parameters` if they are given, or raise `DamagedData`.
+
+        Load it from whoever made it: a false one gives false results, though it reveals nothing.
+        """
+        envelope, description, payload = self._read(
+            "evaluation key", data, expected=parameters, allow_insecure=allow_insecure
+        )
+        return self._load_evaluation_key(payload, description=description, tag=envelope.tag)
+
+    def secret_key_to_bytes(self, key: SecretKey) -> bytes:
+        """Return the secret key in the clear: whoever reads these bytes can decrypt everything.
+
+        For the owner's own store only. They must never be logged, sent, or kept unprotected.
+        """
+        description = Description(parameters=key.parameters)
+        return self._write("secret key", key, description, self._dump_secret_key(key))
+
+    def secret_key_from_bytes(
+        self,
+        data: bytes | memoryview,
+        *,
+        parameters: Parameters | None = None,
+        allow_insecure: bool = False,
+    ) -> SecretKey:
+        """Return the secret key, of `parameters` if they are given, or raise `DamagedData`."""
+        envelope, description, payload = self._read(
+            "secret key", data, expected=parameters, allow_insecure=allow_insecure
+        )
+        return self._load_secret_key(payload, description=description, tag=envelope.tag)
+
+    def _write(
+        self,
+        kind: str,
+        key: PublicKey | EvaluationKey | SecretKey,
+        description: Description,
+        *payload: bytes,
+    ) -> bytes:
+        envelope = Envelope(
+            kind=kind,
+            scheme=self.name,
+            library=self.library,
+            fingerprint=key.parameters.fingerprint,
+            tag=key.tag,
+            detail=description.to_bytes(),
+        )
+        return seal(envelope, payload)
+
+    def _read(
+        self,
+        kind: str,
+        data: bytes | memoryview,
+        *,
+        expected: Parameters | None,
+        allow_insecure: bool,
+    ) -> tuple[Envelope, Description, memoryview]:
+        envelope, payload = unseal(data, kind=kind, scheme=self.name, library=self.library)
+        description = Description.from_bytes(
+            envelope.detail, expected=expected, allow_insecure=allow_insecure
+        )
+        if envelope.fingerprint != description.parameters.fingerprint:
+            raise DamagedData(f"the {kind} names other parameters than it describes")
+        if (envelope.slots, envelope.level) != (0, 0):
+            raise DamagedData(f"a {kind} has neither slots nor level")
+        if kind != "evaluation key" and (description.rotations or description.bootstrap_slots):
+            raise DamagedData(f"a {kind} neither rotates nor bootstraps")
+        return envelope, description, payload
+
+    # -- what a scheme implements
+
+    @abstractmethod
+    def _dump_public_key(self, key: PublicKey) -> bytes:
+        """The key's payload as bytes; `WrongVector` if it is of another scheme."""
+
+    @abstractmethod
+    def _dump_evaluation_key(self, key: EvaluationKey) -> list[bytes]:
+        """As for the public key, in parts."""
+
+    @abstractmethod
+    def _dump_secret_key(self, key: SecretKey) -> bytes:
+        """As for the public key."""
+
+    @abstractmethod
+    def _load_public_key(
+        self, data: memoryview, *, description: Description, tag: str
+    ) -> PublicKey:
+        """The key, or `DamagedData`."""
+
+    @abstractmethod
+    def _load_evaluation_key(
+        self, data: memoryview, *, description: Description, tag: str
+    ) -> EvaluationKey:
+        """The key, or `DamagedData`."""
+
+    @abstractmethod
+    def _load_secret_key(
+        self, data: memoryview, *, description: Description, tag: str
+    ) -> SecretKey:
+        """The key, or `DamagedData`."""

@@ -1,0 +1,101 @@
+"""What a scheme implements: one operation each, on bodies that `Engine` has checked and aligned.
+
+Bodies of one call share their level and degree. A payload is the scheme's own ciphertext; it is
+never changed in place.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.engine.keys import SecretKey
+from helba.engine.vector import Body
+
+__all__ = ["Array", "Primitives"]
+
+Array = NDArray[np.float64]
+
+
+class Primitives(ABC):
+    """The operations of a scheme; each returns a new payload."""
+
+    @abstractmethod
+    def _encrypt(self, clear: Array, level: int) -> Any:
+        """Fresh encryption of `clear` at `level`."""
+
+    @abstractmethod
+    def _decrypt(self, body: Body, secret_key: SecretKey, slots: int) -> Array:
+        """The numbers of a body of degree 1."""
+
+    @abstractmethod
+    def _add(self, left: Body, right: Body) -> Any:
+        """Sum; one of the two may still have to be relinearised."""
+
+    @abstractmethod
+    def _subtract(self, left: Body, right: Body) -> Any:
+        """Difference, as for `_add`."""
+
+    @abstractmethod
+    def _add_plain(self, body: Body, clear: Array) -> Any:
+        """Sum with one number (0-dimensional) or one for each slot."""
+
+    @abstractmethod
+    def _multiply(self, left: Body, right: Body) -> Any:
+        """Product, of degree 2 and not relinearised."""
+
+    @abstractmethod
+    def _multiply_plain(self, body: Body, clear: Array) -> Any:
+        """Product with one number for each slot, of degree 2."""
+
+    @abstractmethod
+    def _multiply_scalar(self, body: Body, factor: float, level: int) -> Any:
+        """Product with a number, of degree 2, at `level` or at the body's own if that is lower."""
+
+    @abstractmethod
+    def _relinearise(self, body: Body) -> Any:
+        """The same product as a ciphertext of two polynomials."""
+
+    @abstractmethod
+    def _rescale(self, body: Body) -> Any:
+        """The same value at degree 1, one level down."""
+
+    @abstractmethod
+    def _rotate(self, body: Body, key: int) -> Any:
+        """Rotation by the step of `key`."""
+
+    @abstractmethod
+    def _hoist(self, body: Body) -> Any:
+        """The part of the work that rotations of one body share."""
+
+    @abstractmethod
+    def _rotate_hoisted(self, body: Body, digits: Any, key: int) -> Any:
+        """Rotation that starts from the shared part."""
+
+    @abstractmethod
+    def _sum_rotations(self, body: Body, keys: Sequence[int]) -> Any:
+        """Sum of at least two rotations."""
+
+    @abstractmethod
+    def _repeat(self, body: Body, times: int) -> Any:
+        """The same ciphertext, read as `times` copies side by side."""
+
+    @abstractmethod
+    def _begin_refresh(self, body: Body) -> tuple[Any, Any]:
+        """What the owner gets, and the mask that stays."""
+
+    @abstractmethod
+    def _answer_refresh(self, request: Any, secret_key: SecretKey) -> Any:
+        """The owner's step."""
+
+    @abstractmethod
+    def _finish_refresh(self, reply: Any, mask: Any) -> Any:
+        """The value without its mask, at level 0."""
+
+    @abstractmethod
+    def _bootstrap(self, body: Body) -> Body:
+        """The value with levels again, at the level where bootstrapping ends."""

@@ -1,0 +1,289 @@
+"""The simulator: the same circuits in the clear. It protects nothing, and says so in its name.
+
+It follows the levels, products and rotations of CKKS exactly, since the engine's own code decides
+them for both schemes; it carries for every slot a bound of the error that CKKS may make; and it
+fails where CKKS would: levels used up, a missing rotation key, wrong slots (all in `Engine`), and,
+what CKKS does silently, a value that wraps around the modulus.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.engine.description import Description
+from helba.engine.engine import Engine
+from helba.engine.keys import (
+    EvaluationKey,
+    KeySet,
+    PublicKey,
+    SecretKey,
+    normal_steps,
+    require_bootstrap,
+)
+from helba.engine.packing import pack_words, unpack_words
+from helba.engine.primitives import Array
+from helba.engine.scheme import Scheme
+from helba.engine.vector import Body, EncryptedVector
+from helba.errors import DamagedData, OutOfRange, WrongVector
+from helba.planning.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
+from helba.planning.noise import NoiseModel
+from helba.planning.parameters import Parameters
+
+__all__ = ["SimulatedEngine", "SimulatorScheme"]
+
+LIBRARY = "simulator 1"
+TAG_PREFIX = "simulated-"
+FRACTION_BITS = 40  # of the fixed-point numbers that a simulated refresh masks
+
+
+@dataclass(frozen=True, eq=False)
+class Clear:
+    """The numbers, and for each a bound of the error that CKKS would have made by now."""
+
+    values: Array
+    noise: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """Fixed-point numbers modulo 2^64, and a bound of their error."""
+
+    integers: NDArray[np.uint64]
+    noise: Array
+
+
+class SimulatorScheme(Scheme):
+    """Keys that hide nothing, for engines that compute in the clear."""
+
+    name = "simulate"
+    library = LIBRARY
+
+    def generate_keys(
+        self, parameters: Parameters, *, rotations: Iterable[int] = (), bootstrap_slots: int = 0
+    ) -> KeySet:
+        """Return tokens that are told apart like real keys."""
+        require_bootstrap(parameters, slots=bootstrap_slots)
+        tag = TAG_PREFIX + secrets.token_hex(8)
+        return KeySet(
+            public=PublicKey(parameters=parameters, tag=tag, payload=None),
+            evaluation=EvaluationKey(
+                parameters=parameters,
+                tag=tag,
+                payload=None,
+                rotations=normal_steps(rotations, parameters=parameters),
+                bootstrap_slots=bootstrap_slots,
+            ),
+            secret=SecretKey(parameters=parameters, tag=tag, payload=None),
+        )
+
+    def engine(
+        self, public_key: PublicKey, *, evaluation_key: EvaluationKey | None = None
+    ) -> Engine:
+        """Return an engine of these tokens."""
+        return SimulatedEngine(public_key, evaluation_key=evaluation_key)
+
+    # -- bytes: a token is its envelope, without any payload
+
+    def _dump_public_key(self, key: PublicKey) -> bytes:
+        return _empty(key)
+
+    def _dump_evaluation_key(self, key: EvaluationKey) -> list[bytes]:
+        return [_empty(key)]
+
+    def _dump_secret_key(self, key: SecretKey) -> bytes:
+        return _empty(key)
+
+    def _load_public_key(
+        self, data: memoryview, *, description: Description, tag: str
+    ) -> PublicKey:
+        _require_token(data, tag)
+        return PublicKey(parameters=description.parameters, tag=tag, payload=None)
+
+    def _load_evaluation_key(
+        self, data: memoryview, *, description: Description, tag: str
+    ) -> EvaluationKey:
+        _require_token(data, tag)
+        return EvaluationKey(
+            parameters=description.parameters,
+            tag=tag,
+            payload=None,
+            rotations=description.rotations,
+            bootstrap_slots=description.bootstrap_slots,
+        )
+
+    def _load_secret_key(
+        self, data: memoryview, *, description: Description, tag: str
+    ) -> SecretKey:
+        _require_token(data, tag)
+        return SecretKey(parameters=description.parameters, tag=tag, payload=None)
+
+
+class SimulatedEngine(Engine):
+    """Computes in the clear what CKKS computes on ciphertexts. For tests and for speed."""
+
+    name = "simulate"
+    library = LIBRARY
+
+    def __init__(self, public_key: PublicKey, *, evaluation_key: EvaluationKey | None) -> None:
+        super().__init__(public_key, evaluation_key=evaluation_key)
+        self.model = NoiseModel(self.parameters)
+
+    def noise_bound(self, vector: EncryptedVector) -> float:
+        """Return the largest error that CKKS may have made in a slot of `vector` by now."""
+        self._require_own(vector)
+        return float(_clear(self._settled(vector)).noise.max())
+
+    def _encrypt(self, clear: Array, level: int) -> Any:
+        return Clear(clear, np.full(len(clear), self.model.encryption(len(clear))))
+
+    def _decrypt(self, body: Body, secret_key: SecretKey, slots: int) -> Array:
+        return _clear(body).values.copy()
+
+    def _add(self, left: Body, right: Body) -> Any:
+        a, b = _clear(left), _clear(right)
+        return self._bounded(a.values + b.values, a.noise + b.noise, left)
+
+    def _subtract(self, left: Body, right: Body) -> Any:
+        a, b = _clear(left), _clear(right)
+        return self._bounded(a.values - b.values, a.noise + b.noise, left)
+
+    def _add_plain(self, body: Body, clear: Array) -> Any:
+        a = _clear(body)
+        return self._bounded(a.values + clear, a.noise + self.model.encoding(len(a.values)), body)
+
+    def _multiply(self, left: Body, right: Body) -> Any:
+        a, b = _clear(left), _clear(right)
+        noise = np.abs(a.values) * b.noise
+        if left is right:
+            noise = 2.0 * noise + a.noise * a.noise
+        else:
+            noise += (np.abs(b.values) + b.noise) * a.noise
+        return self._bounded(a.values * b.values, noise, left, degree=2)
+
+    def _multiply_plain(self, body: Body, clear: Array) -> Any:
+        a = _clear(body)
+        rounding = self.model.encoding(len(a.values))
+        noise = a.noise * (np.abs(clear) + rounding) + np.abs(a.values) * rounding
+        return self._bounded(a.values * clear, noise, body, degree=2)
+
+    def _multiply_scalar(self, body: Body, factor: float, level: int) -> Any:
+        a = _clear(body)
+        rounding = 2.0**-self.parameters.scale_bits
+        values = a.values * factor
+        largest = float(max(a.values.max(), -a.values.min()))
+        noise = a.noise * (abs(factor) + rounding) + largest * rounding
+        return self._bounded(values, noise, Body(None, level), degree=2)
+
+    def _relinearise(self, body: Body) -> Any:
+        a = _clear(body)
+        # at the square of the scale, so the noise of the key is smaller by the scale
+        added = self.model.key_switching(len(a.values)) * 2.0**-self.parameters.scale_bits
+        return Clear(a.values, a.noise + added)
+
+    def _rescale(self, body: Body) -> Any:
+        a = _clear(body)
+        return Clear(a.values, a.noise + self.model.rescaling(len(a.values)))
+
+    def _rotate(self, body: Body, key: int) -> Any:
+        a = _clear(body)
+        added = self.model.key_switching(len(a.values))
+        return Clear(np.roll(a.values, -key), np.roll(a.noise, -key) + added)
+
+    def _hoist(self, body: Body) -> Any:
+        return None
+
+    def _rotate_hoisted(self, body: Body, digits: Any, key: int) -> Any:
+        return self._rotate(body, key)
+
+    def _sum_rotations(self, body: Body, keys: Sequence[int]) -> Any:
+        a, count = _clear(body), len(_clear(body).values)
+        twice = np.concatenate([a.values, a.values]), np.concatenate([a.noise, a.noise])
+        values, noise = np.zeros(count), np.full(count, self.model.key_switching(count) * len(keys))
+        for key in keys:
+            step = key % count
+            values += twice[0][step : step + count]
+            noise += twice[1][step : step + count]
+        return self._bounded(values, noise, body)
+
+    def _repeat(self, body: Body, times: int) -> Any:
+        a = _clear(body)
+        # more slots decode more coefficients, and each of them carries noise
+        return Clear(np.tile(a.values, times), np.tile(a.noise, times) * np.sqrt(times))
+
+    def _begin_refresh(self, body: Body) -> tuple[Any, Any]:
+        a = _clear(body)
+        self._require_range(float(np.abs(a.values).max()), level=self.parameters.depth - 1)
+        count = len(a.values)
+        mask = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
+        fixed = np.round(a.values * 2.0**FRACTION_BITS).astype(np.int64).astype(np.uint64)
+        added = 2 * self.model.rescaling(count) + self.model.encryption(count)
+        return Masked(fixed + mask, a.noise + added), mask
+
+    def _answer_refresh(self, request: Any, secret_key: SecretKey) -> Any:
+        added = self.model.encryption(len(request.integers))
+        return Masked(request.integers, request.noise + added)
+
+    def _finish_refresh(self, reply: Any, mask: Any) -> Any:
+        integers: NDArray[np.uint64] = reply.integers - mask
+        values = integers.astype(np.int64).astype(np.float64) * 2.0**-FRACTION_BITS
+        return Clear(values, reply.noise + 2.0**-FRACTION_BITS)
+
+    def _bootstrap(self, body: Body) -> Body:
+        a = _clear(body)
+        if float(np.abs(a.values).max()) > 1.0 + 1e-6:
+            raise OutOfRange("bootstrapping needs values in [-1, 1]: scale them first")
+        return Body(Clear(a.values, a.noise + bootstrap_error(self.parameters)), BOOTSTRAP_LEVELS)
+
+    # -- bytes: the numbers or masked integers, then their bounds of error
+
+    def _dump(self, payload: Any, *, kind: str, slots: int, level: int) -> bytes:
+        numbers = payload.values if isinstance(payload, Clear) else payload.integers
+        words = [np.ascontiguousarray(part).view("<u8") for part in (numbers, payload.noise)]
+        return pack_words(np.concatenate(words))
+
+    def _load(self, data: memoryview, *, kind: str, slots: int, level: int) -> Any:
+        words = unpack_words(data, count=2 * slots)
+        noise = words[slots:].view(np.float64)
+        if not (np.isfinite(noise) & (noise >= 0.0)).all():
+            raise DamagedData("a bound of the error is not one")
+        if kind != "vector":
+            return Masked(words[:slots], noise)
+        values = words[:slots].view(np.float64)
+        if not np.isfinite(values).all():
+            raise DamagedData("a number is not finite")
+        try:
+            return self._bounded(values, noise, Body(None, level))
+        except OutOfRange as error:
+            raise DamagedData("a number is out of the range of its level") from error
+
+    def _bounded(
+        self, values: Array, noise: Array, at: Body, *, degree: int | None = None
+    ) -> Clear:
+        """The result, unless it wraps around the modulus."""
+        largest = float(max(values.max(), -values.min()))  # the noise bound is a worst case
+        extra = 1 if (at.degree if degree is None else degree) == 2 else 0
+        # a pending product carries the scale twice: it has the range of the level that follows
+        self._require_range(largest, level=min(at.level + extra, self.parameters.depth))
+        return Clear(values, noise)
+
+
+def _clear(body: Body) -> Clear:
+    payload: Clear = body.payload
+    return payload
+
+
+def _empty(key: PublicKey | EvaluationKey | SecretKey) -> bytes:
+    if not key.tag.startswith(TAG_PREFIX):
+        raise WrongVector("the key is not one of the simulator")
+    return b""
+
+
+def _require_token(data: memoryview, tag: str) -> None:
+    if len(data) or not tag.startswith(TAG_PREFIX):
+        raise DamagedData("the key is not one of the simulator")

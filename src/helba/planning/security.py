@@ -1,0 +1,75 @@
+"""The largest modulus that a ring may carry at a security level.
+
+Source: Bossuat et al., "Security Guidelines for Implementing Homomorphic Encryption", ePrint
+2024/463, table 5.2: uniform ternary secret, standard deviation 3.19, classical attacks. OpenFHE's
+own table is slightly looser for N <= 2^15; the lower one is enforced here, whatever it accepts.
+The table does not cover sparse secrets.
+"""
+
+from __future__ import annotations
+
+from helba.errors import InvalidInput
+
+__all__ = [
+    "RING_DIMS",
+    "SECURITY_LEVELS",
+    "describe_ring",
+    "least_ring_dim",
+    "max_log2_qp",
+    "require_modulus",
+]
+
+SECURITY_LEVELS = (128, 192, 256)
+
+_MAX_LOG2_QP = {
+    1 << 13: {128: 214, 192: 147, 256: 114},
+    1 << 14: {128: 430, 192: 297, 256: 230},
+    1 << 15: {128: 868, 192: 597, 256: 462},
+    1 << 16: {128: 1747, 192: 1199, 256: 929},
+    1 << 17: {128: 3523, 192: 2411, 256: 1866},
+}
+RING_DIMS = tuple(_MAX_LOG2_QP)
+
+
+def max_log2_qp(ring_dim: int, *, security: int) -> int:
+    """Return the largest log2(QP) of a ring at a level, or raise `InvalidInput`."""
+    if security not in SECURITY_LEVELS:
+        raise InvalidInput("security", security, "one of 128, 192, 256")
+    if ring_dim not in _MAX_LOG2_QP:
+        raise InvalidInput("ring_dim", ring_dim, "a power of two from 2^13 to 2^17")
+    return _MAX_LOG2_QP[ring_dim][security]
+
+
+def least_ring_dim(log2_qp: float, *, security: int) -> int | None:
+    """Return the smallest ring that carries a modulus of that size, or None."""
+    for ring_dim in RING_DIMS:
+        if log2_qp <= max_log2_qp(ring_dim, security=security):
+            return ring_dim
+    return None
+
+
+def require_modulus(log2_qp: int, *, ring_dim: int, security: int) -> None:
+    """Raise `InvalidInput` unless the ring carries the modulus; say which ring does."""
+    limit = max_log2_qp(ring_dim, security=security)
+    if log2_qp <= limit:
+        return
+    needed = least_ring_dim(log2_qp, security=security)
+    if needed is not None:
+        remedy = f"it needs N = {describe_ring(needed)}"
+    else:
+        # The limit doubles with the ring.
+        largest = RING_DIMS[-1]
+        beyond = largest
+        while max_log2_qp(largest, security=security) * (beyond // largest) < log2_qp:
+            beyond *= 2
+        remedy = f"it needs about N = {describe_ring(beyond)}, which the table does not cover"
+    raise InvalidInput(
+        "log2(QP)",
+        f"{log2_qp}; {remedy}",
+        f"at most {limit} at N = {describe_ring(ring_dim)} for {security} bits (ePrint 2024/463)",
+    )
+
+
+def describe_ring(ring_dim: int) -> str:
+    """Return a ring dimension as a power of two."""
+    return f"2^{ring_dim.bit_length() - 1}"

@@ -1,0 +1,133 @@
+"""The simulator is faithful: same levels and operations as OpenFHE, errors within its bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from helba.engine import EncryptedVector, Engine
+from helba.engine.simulator import SimulatedEngine
+from helba.errors import OutOfRange
+from helba.planning.parameters import Parameters, insecure_parameters
+from tests.engines import open_desk
+
+pytestmark = pytest.mark.ckks
+
+ROTATIONS = (1, 2, 3, 5)
+insecure_narrow = insecure_parameters(ring_dim=1 << 11, depth=8, scale_bits=35)
+insecure_wide = insecure_parameters(ring_dim=1 << 12, depth=7, scale_bits=45, digits=4)
+real = Parameters(ring_dim=1 << 14, depth=6, scale_bits=40, digits=4, security=128)
+
+
+def run_program(engine: Engine, *, seed: int, slots: int) -> list[EncryptedVector]:
+    """Random operations that use every level and every primitive."""
+    rng = np.random.default_rng(seed)
+    held = [engine.encrypt(rng.uniform(-1, 1, slots), level=i) for i in range(3)]
+    for _ in range(24):
+        kind, i, j = rng.integers(8), rng.integers(3), rng.integers(3)
+        weights = rng.uniform(-1, 1, slots)
+        factor = float(rng.uniform(-1, 1))
+        if max(held[i].level, held[j].level) >= engine.parameters.depth:
+            continue
+        if kind == 0:
+            held[i] = engine.combine([(held[i], 0.5), (held[j], factor)], constant=factor)
+        elif kind == 1:
+            held[i] = engine.combine([(held[i], 1.0), (engine.multiply(held[i], held[j]), -2.0)])
+            held[i] = engine.multiply_scalar(held[i], 1.0)
+        elif kind == 2:
+            held[i] = engine.multiply(held[i], held[j])
+        elif kind == 3:
+            held[i] = engine.multiply_plain(engine.rotate(held[i], 1), weights)
+        elif kind == 4:
+            held[i] = engine.add_plain(held[i], weights)
+        elif kind == 5:
+            held[i] = engine.rotate_many(held[i], [1, 2, 5])[rng.integers(3)]
+        elif kind == 6:
+            held[i] = engine.combine([(engine.sum_rotations(held[i], [0, 1, 2, 3]), 0.25)])
+        else:
+            held[i] = engine.lower(held[i], held[i].level + 1)
+    return held
+
+
+def values_of(desk: object, vectors: list[EncryptedVector]) -> list[NDArray[np.float64]]:
+    return [desk.open(vector) for vector in vectors]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "slots", "seeds"),
+    [(insecure_narrow, 8, 12), (insecure_wide, 256, 6), (real, 64, 2)],
+    ids=["narrow", "wide", "128 bit"],
+)
+def test_levels_operations_and_errors_agree(parameters: Parameters, slots: int, seeds: int) -> None:
+    real_desk = open_desk("ckks", parameters=parameters, rotations=ROTATIONS)
+    simulated = open_desk("simulate", parameters=parameters, rotations=ROTATIONS)
+    assert isinstance(simulated.engine, SimulatedEngine)
+    ratios = []
+    for seed in range(seeds):
+        with real_desk.engine.count() as done, simulated.engine.count() as predicted:
+            found = run_program(real_desk.engine, seed=seed, slots=slots)
+            expected = run_program(simulated.engine, seed=seed, slots=slots)
+        assert done.operations == predicted.operations
+        for vector, model in zip(found, expected, strict=True):
+            assert vector.level == model.level
+            error = np.abs(real_desk.open(vector) - simulated.open(model)).max()
+            bound = simulated.engine.noise_bound(model)
+            assert error <= bound
+            ratios.append(error / bound)
+            # and OpenFHE counts the levels like we do
+            ciphertext = real_desk.engine._settled(vector).payload
+            assert ciphertext.GetLevel() == vector.level
+            assert ciphertext.GetNoiseScaleDeg() == 1
+    assert max(ratios) > 1e-3  # a bound, not a blank cheque
+
+
+def test_a_refresh_errs_within_the_bound() -> None:
+    rng = np.random.default_rng(1)
+    for parameters in (insecure_narrow, insecure_wide, real):
+        real_desk = open_desk("ckks", parameters=parameters, rotations=ROTATIONS)
+        simulated = open_desk("simulate", parameters=parameters, rotations=ROTATIONS)
+        x = rng.uniform(-8, 8, 128)
+        errors, bounds = [], []
+        for desk in (real_desk, simulated):
+            vector = desk.engine.multiply_scalar(desk.engine.encrypt(x, level=1), 0.5)
+            fresh = desk.engine.refresh(vector, secret_key=desk.keys.secret)
+            errors.append(np.abs(desk.open(fresh) - x / 2).max())
+            if isinstance(desk.engine, SimulatedEngine):
+                bounds.append(desk.engine.noise_bound(fresh))
+        assert errors[0] <= bounds[0]
+        assert errors[1] <= 2.0**-39
+
+
+def test_what_wraps_around_in_ckks_is_refused_by_the_simulator() -> None:
+    parameters = insecure_parameters(ring_dim=1 << 11, depth=2, scale_bits=45)
+    real_desk = open_desk("ckks", parameters=parameters)
+    simulated = open_desk("simulate", parameters=parameters)
+    x = np.full(4, 2.0**9)
+    vector = real_desk.engine.encrypt(x, level=1)
+    wrapped = real_desk.open(real_desk.engine.multiply(vector, vector))
+    assert np.abs(wrapped - 2.0**18).min() > 1.0
+    held = simulated.engine.encrypt(x, level=1)
+    with pytest.raises(OutOfRange):
+        simulated.engine.multiply(held, held)
+
+
+def test_bootstrapping_lands_where_planned() -> None:
+    from helba.engine import get_scheme
+    from helba.planning.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
+
+    parameters = insecure_parameters(
+        ring_dim=1 << 11, depth=15, scale_bits=50, digits=3, secret="sparse"
+    )
+    x = np.random.default_rng(2).uniform(-1, 1, 8)
+    for name in ("ckks", "simulate"):
+        scheme = get_scheme(name)
+        keys = scheme.generate_keys(parameters, bootstrap_slots=8)
+        engine = scheme.engine(keys.public, evaluation_key=keys.evaluation)
+        fresh = engine.bootstrap(engine.multiply_scalar(engine.encrypt(x, level=13), 0.5))
+        assert fresh.level == BOOTSTRAP_LEVELS
+        error = np.abs(engine.decrypt(fresh, secret_key=keys.secret) - x / 2).max()
+        assert error <= bootstrap_error(parameters)
+        onward = engine.multiply(fresh, fresh)
+        again = engine.decrypt(onward, secret_key=keys.secret)
+        np.testing.assert_allclose(again, x * x / 4, rtol=0, atol=2 * bootstrap_error(parameters))
