@@ -184,7 +184,8 @@ def test_flooding_bounds_the_advantage():
 
 def test_levels_count_the_tree_of_products():
     assert argmax_levels(sign=RIPPLED, arms=2, method="product") == 9
-    assert argmax_levels(sign=RIPPLED, arms=9, method="product") == 12
+    assert argmax_levels(sign=RIPPLED, arms=8, method="product") == 12
+    assert argmax_levels(sign=RIPPLED, arms=9, method="product") == 13
     assert argmax_levels(sign=RIPPLED, arms=64, method="sum") == 9
 
 

@@ -68,6 +68,28 @@ def test_order_of_any_odd_polynomial_has_least_depth_and_right_value(
     assert error <= 1e-13 * np.sum(np.abs(odd))
 
 
+@pytest.mark.parametrize("degree", range(1, 32, 2))
+def test_scaled_combinations_alone_carry_a_factor(degree: int) -> None:
+    """Times alpha in front of what is not scaled yet: alpha * p, for another alpha at every x."""
+    odd = np.random.default_rng(degree).standard_normal((degree + 1) // 2).tolist()
+    alpha = np.cos(7 * GRID)
+    values, scaled = [GRID], [False]
+    for step in evaluation_order(odd).steps:
+        if isinstance(step, Product):
+            values.append(values[step.left] * values[step.right])
+            scaled.append(scaled[step.left])
+            assert not scaled[step.right]
+            continue
+        assert not (step.scaled and step.constant)
+        factors = [c * alpha if step.scaled and not scaled[i] else c for i, c in step.terms]
+        parts = [f * values[i] for f, (i, _) in zip(factors, step.terms, strict=True)]
+        values.append(np.sum(parts, axis=0) + step.constant)
+        scaled.append(step.scaled)
+    assert scaled[-1]
+    expected = alpha * chebyshev_values(odd, GRID)
+    np.testing.assert_allclose(values[-1], expected, atol=1e-12)
+
+
 @settings(deadline=None, max_examples=200)
 @given(
     odd=st.lists(

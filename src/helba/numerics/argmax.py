@@ -2,7 +2,7 @@
 
 With P the polynomial and u_ab = (1 + P((s_a - s_b)/scale))/2, arm a gets
 
-    product:  b_a = prod_{b != a} u_ab        (shows the winner only; ceil(log2(K-1)) more levels)
+    product:  b_a = prod_{b != a} u_ab        (shows the winner only; ceil(log2 K) more levels)
     sum:      b_a = mean_{b != a} u_ab        (shows the order of the arms; no more levels)
 
 and whoever decrypts b plays its largest entry. Scores must differ by at most `scale`. If every
@@ -86,8 +86,10 @@ def argmax_levels(*, sign: CompositeSign, arms: int, method: str) -> int:
     """Levels from differences of scores to b: the sign, and for the product a tree of products.
 
     The affine map (1 + P)/2 rides in the last stage's coefficients; the mean's divisor likewise.
+    A row of the tree holds the K comparisons of an arm, that with itself included, padded to a
+    power of two. Two arms need no tree: one comparison is both product and mean.
     """
-    tree = math.ceil(math.log2(max(1, arms - 1))) if method == "product" else 0
+    tree = (arms - 1).bit_length() if method == "product" and arms > 2 else 0
     return sign.levels + tree
 
 

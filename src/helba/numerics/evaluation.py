@@ -47,10 +47,16 @@ class Combination:
     """Sum of coefficient * value[index] over `terms`, plus `constant`.
 
     A term costs one level unless `is_addition(coefficient)`; the deepest term gives the level.
+
+    `scaled` says that the coefficients are those of the polynomial itself, not of a shared T_n.
+    Multiply them by alpha in every scaled combination, except in front of a value that is scaled
+    already (such a combination, or a product whose left factor is one), and the order evaluates
+    alpha * p: at no level more, for any alpha. A scaled combination has no constant.
     """
 
     terms: tuple[tuple[int, float], ...]
     constant: float = 0.0
+    scaled: bool = False
 
 
 Step = Product | Combination
@@ -123,7 +129,7 @@ class _Writer:
 
     def write(self, coefficients: Mapping[int, float]) -> EvaluationOrder:
         terms = self._terms(dict(coefficients), part=self._plan.degree, budget=self._plan.levels)
-        self._append(Combination(tuple(terms)))
+        self._append(Combination(tuple(terms), scaled=True))
         return EvaluationOrder(
             degree=self._plan.degree,
             steps=tuple(self._steps),
@@ -144,7 +150,7 @@ class _Writer:
         factor = self._terms(quotient, part=part - m, budget=budget - 1)
         if not factor:
             return rest
-        left = self._append(Combination(tuple(factor)))
+        left = self._append(Combination(tuple(factor), scaled=True))
         return [*rest, (self._append(Product(left, self._chebyshev(m))), 1.0)]
 
     def _chebyshev(self, n: int) -> int:

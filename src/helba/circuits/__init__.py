@@ -1,0 +1,1 @@
+"""The numerics again, on encrypted vectors: written against the engine interface only."""

@@ -1,0 +1,90 @@
+"""Predicted costs of comparisons: what the numerics say, and how they grow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.polynomial import polynomial
+
+from helba.bandits.fast import default_sign
+from helba.numerics.argmax import argmax_levels
+from helba.numerics.compare import f, levels_per_iteration
+from helba.numerics.evaluation import evaluate
+from helba.numerics.root import root_levels
+from helba.planning.compare_cost import (
+    acomp_rotations,
+    amax_cost,
+    argmax_cost,
+    comparison_order,
+    iterate_cost,
+    new_comp_cost,
+    root_cost,
+    trace_cost,
+    trace_rotations,
+)
+from helba.planning.cost import Cost
+from helba.planning.polynomial import SLOTWISE, sign_cost
+from helba.planning.score import ScoreLayout
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_comparison_order_is_f_at_its_depth(n: int) -> None:
+    order, x = comparison_order(n), np.linspace(-1, 1, 101)
+    np.testing.assert_allclose(evaluate(order, x), f(x, n=n), atol=1e-14)
+    assert order.levels == levels_per_iteration(n) == iterate_cost(n=n, iterations=1).levels
+
+
+def test_first_comparison_polynomial_is_the_papers() -> None:
+    """f_1(x) = x (3 - x^2)/2."""
+    x = np.linspace(-1, 1, 11)
+    expected = polynomial.polyval(x, [0.0, 1.5, 0.0, -0.5])
+    np.testing.assert_allclose(evaluate(comparison_order(1), x), expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("method", ["product", "sum"])
+@pytest.mark.parametrize("arms", [2, 3, 4, 5, 16, 17, 64])
+def test_argmax_takes_the_levels_that_its_certificate_says(method: str, arms: int) -> None:
+    layout, sign = ScoreLayout(dim=2, arms=arms), default_sign(arms)
+    for riding in (False, True):
+        cost = argmax_cost(layout, sign=sign, method=method, riding=riding)
+        assert cost.levels == argmax_levels(sign=sign, arms=arms, method=method)
+
+
+def test_update_test_rides_without_a_product_of_ciphertexts() -> None:
+    layout, sign = ScoreLayout(dim=2, arms=8), default_sign(8)
+    for method, extra in (("sum", Cost()), ("product", Cost(plain_products=1))):
+        alone, riding = (
+            argmax_cost(layout, sign=sign, method=method, riding=riding) for riding in (False, True)
+        )
+        assert riding == alone + extra
+
+
+def test_slot_coefficients_cost_a_sign_nothing() -> None:
+    sign = default_sign(8)
+    assert sign_cost(sign, outputs=(SLOTWISE,)) == sign_cost(sign)
+    assert sign_cost(sign).levels == sign.levels
+    assert sign_cost(sign).products == sign.products
+
+
+def test_trace_test_costs_a_level_for_its_scale_only_if_none_is_idle() -> None:
+    sign = default_sign(2)
+    folded = trace_cost(4, sign=sign)
+    assert folded.levels == sign.levels + 1
+    assert trace_cost(4, sign=sign, scaled=True).levels == folded.levels + 1
+    assert trace_cost(4, sign=sign, scaled=True, idle=True).levels == folded.levels
+    assert len(trace_rotations(4)) == folded.rotations == 6
+    assert trace_rotations(1) == ()
+
+
+def test_paper_argmax_grows_with_every_arm() -> None:
+    two, five = (amax_cost(error=0.01, arms=arms) for arms in (2, 5))
+    assert five.levels >= 4 * two.levels
+    assert acomp_rotations(4) == (1, 2, 3)
+    assert acomp_rotations(5) == (1, 2, 3, 4)
+    assert new_comp_cost(gap=0.9, error=0.45).levels == levels_per_iteration(1)
+
+
+def test_root_takes_its_numerics_levels() -> None:
+    for iterations in range(5):
+        assert root_cost(high=3.0, iterations=iterations).levels == root_levels(iterations)
+    assert root_cost(high=3.0, iterations=2) == Cost(levels=4, products=4, plain_products=2)
