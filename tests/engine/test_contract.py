@@ -166,6 +166,29 @@ def test_repeating_fills_more_slots_for_free(desk: Desk) -> None:
         desk.engine.repeat(wide, 8)
 
 
+def test_folding_undoes_repeating(desk: Desk) -> None:
+    x = numbers(6)
+    wide = desk.engine.repeat(desk.engine.encrypt(x), 32)
+    folded = desk.engine.fold(desk.engine.multiply(wide, wide), 8)
+    assert (folded.slots, folded.level) == (8, 1)
+    np.testing.assert_allclose(desk.open(folded), x * x, **CLOSE)
+    # and it goes on computing: products and rotations of the narrow vector
+    onward = desk.engine.rotate(desk.engine.multiply(folded, desk.engine.encrypt(x)), 1)
+    np.testing.assert_allclose(desk.open(onward), np.roll(x**3, -1), **CLOSE)
+    with pytest.raises(WrongVector):
+        desk.engine.fold(folded, 16)
+
+
+def test_the_simulator_refuses_to_fold_what_does_not_repeat(desk: Desk, scheme: str) -> None:
+    vector = desk.engine.encrypt(numbers(6))
+    if scheme == "simulate":
+        with pytest.raises(WrongVector, match="does not repeat"):
+            desk.engine.fold(vector, 4)
+    else:  # CKKS cannot tell: what comes out is the mean of the copies
+        folded = desk.open(desk.engine.fold(vector, 4))
+        np.testing.assert_allclose(folded, numbers(6).reshape(2, 4).mean(axis=0), **CLOSE)
+
+
 def test_refresh_gives_all_levels_back(desk: Desk) -> None:
     x = 4 * numbers(7)
     deep = desk.engine.multiply_scalar(desk.engine.encrypt(x, level=3), 0.25)

@@ -216,6 +216,22 @@ class Engine(Serialiser):
         repeated = Body(self._repeat(body, slots // vector.slots), body.level)
         return self._vector(repeated, slots=slots)
 
+    def fold(self, vector: EncryptedVector, slots: int) -> EncryptedVector:
+        """Return the first `slots` slots of a vector that repeats them: free, undoes `repeat`.
+
+        The caller answers for the period. The simulator refuses a vector without it; CKKS cannot
+        tell, and whoever decrypts the result can still read what did not repeat.
+        """
+        self._require_own(vector)
+        self._require_slots(slots)
+        if slots > vector.slots:
+            raise WrongVector(f"a vector of {vector.slots} slots does not repeat {slots}")
+        if slots == vector.slots:
+            return vector
+        body = self._settled(vector)
+        folded = Body(self._fold(body, slots), body.level)
+        return self._vector(folded, slots=slots)
+
     def lower(self, vector: EncryptedVector, level: int) -> EncryptedVector:
         """Return the same value with `level` levels used: smaller, and quicker to work on."""
         self._require_own(vector)

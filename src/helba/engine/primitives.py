@@ -85,6 +85,10 @@ class Primitives(ABC):
         """The same ciphertext, read as `times` copies side by side."""
 
     @abstractmethod
+    def _fold(self, body: Body, slots: int) -> Any:
+        """The same ciphertext, of that period, read as one copy."""
+
+    @abstractmethod
     def _begin_refresh(self, body: Body) -> tuple[Any, Any]:
         """What the owner gets, and the mask that stays."""
 

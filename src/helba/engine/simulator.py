@@ -216,6 +216,15 @@ class SimulatedEngine(Engine):
         # more slots decode more coefficients, and each of them carries noise
         return Clear(np.tile(a.values, times), np.tile(a.noise, times) * np.sqrt(times))
 
+    def _fold(self, body: Body, slots: int) -> Any:
+        a = _clear(body)
+        copies, noise = a.values.reshape(-1, slots), a.noise.reshape(-1, slots)
+        if np.any(np.abs(copies - copies[0]) > noise + noise[0]):
+            raise WrongVector(f"the vector does not repeat every {slots} slots")
+        # What is read is the mean of the copies. Their errors are those of as many coefficients as
+        # there are copies, or equal after a cyclic sum, whose bound has added up the worst cases.
+        return Clear(copies[0].copy(), noise.max(axis=0) / np.sqrt(len(copies)))
+
     def _begin_refresh(self, body: Body) -> tuple[Any, Any]:
         a = _clear(body)
         self._require_range(float(np.abs(a.values).max()), level=self.parameters.depth - 1)

@@ -27,7 +27,7 @@ from helba.errors import EngineError
 
 __all__ = ["CkksEngine"]
 
-PLAINTEXT_CACHE_BYTES = 512 << 20
+PLAINTEXT_CACHE_BYTES = 1 << 30
 
 
 class CkksEngine(Engine):
@@ -41,6 +41,7 @@ class CkksEngine(Engine):
         self._context = open_context(self.parameters)
         self._towers = self.parameters.depth + 1
         self._scales = [self._context.GetScalingFactorReal(i) for i in range(self._towers)]
+        self._plaintext_bytes = 0
         self._plaintexts: OrderedDict[tuple[bytes, int, int], Any] = OrderedDict()
         self._forms: dict[tuple[str, int, int], CiphertextForm] = {}
         self._throw_away: Any = None  # rounds the server's own mask; made at the first refresh
@@ -133,6 +134,11 @@ class CkksEngine(Engine):
                 else self._timed("rotate_extended", self._context.EvalAdd, total, part)
             )
         return self._timed("shrink", self._context.KeySwitchDown, total)
+
+    def _fold(self, body: Body, slots: int) -> Any:
+        narrower = self._timed("repeat", body.payload.Clone)
+        narrower.SetSlots(slots)
+        return narrower
 
     def _repeat(self, body: Body, times: int) -> Any:
         wider = self._timed("repeat", body.payload.Clone)
@@ -234,11 +240,16 @@ class CkksEngine(Engine):
         found = self._plaintexts.pop(key, None)
         if found is None:
             found = self._encode(clear, level=level, degree=degree, slots=len(clear))
+            self._plaintext_bytes += self._bytes_at(level)
         self._plaintexts[key] = found
-        size = 8 * self.parameters.ring_dim * self._towers
-        while len(self._plaintexts) * size > PLAINTEXT_CACHE_BYTES:
-            self._plaintexts.popitem(last=False)
+        while self._plaintext_bytes > PLAINTEXT_CACHE_BYTES:
+            (_, dropped, _), _ = self._plaintexts.popitem(last=False)
+            self._plaintext_bytes -= self._bytes_at(dropped)
         return found
+
+    def _bytes_at(self, level: int) -> int:
+        """Bytes of a polynomial at `level`."""
+        return 8 * self.parameters.ring_dim * (self._towers - level)
 
     def _encode(self, clear: Array, *, level: int, degree: int, slots: int) -> Any:
         make = self._context.MakeCKKSPackedPlaintext

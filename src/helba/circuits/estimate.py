@@ -1,0 +1,53 @@
+"""The ridge estimate w = A g from the encrypted inverse A and the encrypted response g.
+
+A is symmetric, so w_j is the sum over the rows i of A[i, j] g_i: with g by row (g_i in slot
+i p + j) the sum runs over the major index, is cyclic, and leaves w by column (w_j in slot i p + j)
+in every row. One level, no mask. Users send g by row.
+"""
+
+from __future__ import annotations
+
+from helba.circuits.gather import add_rotations
+from helba.circuits.rows import multiply_rows, spread_columns
+from helba.engine import EncryptedVector, Engine
+from helba.planning.matrix import MatrixLayout
+
+__all__ = ["compute_estimate", "multiply_symmetric", "refine_estimate"]
+
+
+def compute_estimate(
+    engine: Engine, *, inverse: EncryptedVector, response: EncryptedVector, layout: MatrixLayout
+) -> EncryptedVector:
+    """Return w = A g by column, for g by row. 1 level."""
+    return multiply_symmetric(engine, matrix=inverse, vector=response, layout=layout)
+
+
+def refine_estimate(
+    engine: Engine,
+    *,
+    estimate: EncryptedVector,
+    inverse: EncryptedVector,
+    matrix: EncryptedVector,
+    response: EncryptedVector,
+    layout: MatrixLayout,
+) -> EncryptedVector:
+    """Return w + A (g - V w) by column, for w by column and g by row. 3 levels.
+
+    The error V^-1 g - w is multiplied by I - A V. V w comes out by row, which needs a mask
+    (`circuits.rows`); its sign rides in it. Product, mask, product.
+    """
+    slots = max(estimate.slots, inverse.slots, matrix.slots, response.slots)
+    image = multiply_rows(engine, matrix=matrix, vector=estimate, layout=layout, factor=-1.0)
+    image = engine.repeat(spread_columns(engine, image, layout=layout), slots)
+    rest = engine.add(image, engine.repeat(response, slots))
+    change = multiply_symmetric(engine, matrix=inverse, vector=rest, layout=layout)
+    return engine.add(engine.repeat(estimate, slots), change)
+
+
+def multiply_symmetric(
+    engine: Engine, *, matrix: EncryptedVector, vector: EncryptedVector, layout: MatrixLayout
+) -> EncryptedVector:
+    """Return S v by column, for a symmetric S and v by row. 1 level: product, sum over the rows."""
+    slots = max(matrix.slots, vector.slots)
+    product = engine.multiply(engine.repeat(matrix, slots), engine.repeat(vector, slots))
+    return add_rotations(engine, product, stages=layout.sum_rows)

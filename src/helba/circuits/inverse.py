@@ -1,0 +1,161 @@
+"""Newton's inverse of an encrypted matrix, the twin of `numerics.inverse`. 2 levels a step.
+
+X and M = V X advance together, X <- X R and M <- M R with R = 2s I - s^2 M (scale s), by one
+product of the stacked vector [M; X] (`planning.matrix`). The scale rides in the masks of the right
+factor, so that the masks of the left one are the same in every step. The last step computes X
+alone, and leaves it with period p^2.
+
+`refresh` is called on an operand whose levels do not suffice for the next product and a refresh
+after it (`circuits.levels`); without it the engine raises `LevelsExhausted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from helba.circuits.levels import Refresh, with_levels
+from helba.circuits.matrix import matrix_product, multiply_matrices
+from helba.engine import EncryptedVector, Engine
+from helba.errors import require_at_least
+from helba.numerics.certificate import Certificate, Certified
+from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, cold_iterations, plan_warm_start
+from helba.planning.matrix import MatrixLayout, MatrixProduct
+
+__all__ = ["cold_bound", "invert_cold", "invert_warm"]
+
+
+def invert_warm(
+    engine: Engine,
+    *,
+    matrix: EncryptedVector,
+    start: EncryptedVector,
+    layout: MatrixLayout,
+    low: float,
+    high: float,
+    error: float,
+    noise: float = 0.0,
+    refresh: Refresh | None = None,
+) -> Certified[EncryptedVector]:
+    """Return X with ||V^(1/2) X V^(1/2) - I|| <= certificate.error, from X = `start`.
+
+    Needs V = `matrix` and `start` symmetric, and the eigenvalues of V times `start` in [low, high].
+    `noise` bounds what a product may add to V^(1/2) X V^(1/2) and to V^(-1/2) M V^(1/2); how it
+    adds up is `plan_warm_start`'s. 2 levels for V times `start`, 2 for each step; none if `start`
+    is good enough already.
+    """
+    plan = plan_warm_start(low=low, high=high, error=error, noise=noise)
+    X = start
+    if plan.steps:
+        V = _ready(matrix, refresh)
+        X = _ready(start, refresh)
+        M = matrix_product(engine, left=V, right=X, layout=layout)
+        X = _advance(engine, X, M=M, scales=plan.scales, layout=layout, refresh=refresh)
+    certificate = Certificate(
+        quantity="spectral norm of V^(1/2) X V^(1/2) - I",
+        interval=(low, high),
+        error=plan.error,
+        levels=plan.levels,
+    )
+    return Certified(value=X, certificate=certificate)
+
+
+def invert_cold(
+    engine: Engine,
+    *,
+    matrix: EncryptedVector,
+    layout: MatrixLayout,
+    ridge: float,
+    trace_bound: float,
+    error: float,
+    noise: float = 0.0,
+    refresh: Refresh | None = None,
+) -> Certified[EncryptedVector]:
+    """Return X with ||X - V^-1|| <= certificate.error, from X = I / trace_bound.
+
+    Needs V = `matrix` symmetric, its eigenvalues at least `ridge`, its trace at most c =
+    `trace_bound`. k1(error) steps (Prop. 1 of the paper), 2 levels each. The first one needs no
+    encrypted X: X = (2 I - V/c)/c is linear in V, and M = (V/c)(2 I - V/c) one product. `noise` is
+    that of `cold_bound`.
+    """
+    steps = cold_iterations(ridge=ridge, trace_bound=trace_bound, error=error)
+    bound = cold_bound(ridge=ridge, trace_bound=trace_bound, iterations=steps, noise=noise)
+    V = _ready(matrix, refresh) if steps else matrix
+    identity = np.eye(layout.dim)
+    slope, diagonal = -1.0 / trace_bound**2, 2.0 / trace_bound
+    if steps == 0:
+        slope, diagonal = 0.0, 1.0 / trace_bound
+    plain = np.tile(layout.pack(diagonal * identity), V.slots // layout.size)
+    X = engine.add_plain(engine.multiply_scalar(V, slope), plain)
+    if steps > 1:
+        M = matrix_product(
+            engine,
+            left=V,
+            right=V,
+            layout=layout,
+            left_factor=1.0 / trace_bound,
+            right_factor=-1.0 / trace_bound,
+            right_plus=2.0 * identity,
+        )
+        scales = (1.0,) * (steps - 1)
+        X = _advance(engine, X, M=M, scales=scales, layout=layout, refresh=refresh)
+    certificate = Certificate(
+        quantity="spectral norm of X - V^-1",
+        interval=(ridge, trace_bound),
+        error=bound,
+        levels=MATRIX_PRODUCT_LEVELS * steps if steps > 1 else steps,
+    )
+    return Certified(value=X, certificate=certificate)
+
+
+def cold_bound(*, ridge: float, trace_bound: float, iterations: int, noise: float = 0.0) -> float:
+    """Return a bound of ||X - V^-1|| after `iterations` cold steps; without noise, Prop. 1's.
+
+    `noise` bounds what every step may add to V^(1/2) X V^(1/2) and to M. Then the residual of M is
+    squared and grows by it, r <- r^2 + noise, and the gap between M and V X grows as in
+    `plan_warm_start` with scale 1: D <- (1 + r) D + 2 noise. X is wrong by (r + D)/ridge.
+    """
+    require_at_least("noise", noise, 0.0)
+    rest, drift = 1.0 - ridge / trace_bound, 0.0
+    for _ in range(iterations):
+        drift = (1.0 + rest) * drift + 2.0 * noise
+        rest = rest**2 + noise
+    return (rest + drift) / ridge
+
+
+def _advance(
+    engine: Engine,
+    X: EncryptedVector,
+    *,
+    M: EncryptedVector,
+    scales: Sequence[float],
+    layout: MatrixLayout,
+    refresh: Refresh | None,
+) -> EncryptedVector:
+    """Newton steps with these scales from X and M, both of period p^2."""
+    identity = np.eye(layout.dim)
+
+    def step(
+        product: MatrixProduct, left: Sequence[EncryptedVector], of: EncryptedVector, scale: float
+    ) -> EncryptedVector:
+        return multiply_matrices(
+            engine,
+            product,
+            left=left,
+            right=of,
+            right_factor=-(scale**2),
+            right_plus=2.0 * scale * identity,
+        )
+
+    X, M = _ready(X, refresh), _ready(M, refresh)
+    if len(scales) == 1:
+        return step(layout.single, [X], M, scales[0])
+    both = _ready(step(layout.opening, [M, X], M, scales[0]), refresh)
+    for scale in scales[1:-1]:
+        both = _ready(step(layout.advancing, [both], both, scale), refresh)
+    return step(layout.closing, [both], both, scales[-1])
+
+
+def _ready(vector: EncryptedVector, refresh: Refresh | None) -> EncryptedVector:
+    return with_levels(vector, needed=MATRIX_PRODUCT_LEVELS, refresh=refresh)

@@ -1,0 +1,41 @@
+"""The product of Jiang et al. on encrypted matrices with doubled rows: the `paper` profile's."""
+
+from __future__ import annotations
+
+from helba.circuits.gather import add_rotations, gather
+from helba.engine import EncryptedVector, Engine
+from helba.planning.jiang import JiangLayout
+
+__all__ = ["jiang_product"]
+
+
+def jiang_product(
+    engine: Engine,
+    *,
+    left: EncryptedVector,
+    right: EncryptedVector,
+    layout: JiangLayout,
+    left_factor: float = 1.0,
+    right_factor: float = 1.0,
+) -> EncryptedVector:
+    """Return left_factor right_factor L R, rows doubled again. 2 levels above the deeper operand.
+
+    Both factors are arranged by masked rotations; p hoisted shifts of each are multiplied pair by
+    pair and relinearised as one. Source: Jiang et al., ePrint 2018/1041; see `planning.jiang`.
+    """
+    slots, level = max(left.slots, right.slots), max(left.level, right.level)
+    double = ((-layout.side,),)
+    diagonals = gather(
+        engine, [(engine.lower(left, level), layout.left)], slots=slots, factor=left_factor
+    )[0]
+    columns = gather(
+        engine, [(engine.lower(right, level), layout.right)], slots=slots, factor=right_factor
+    )[0]
+    doubled = add_rotations(engine, diagonals, stages=double)
+    pairs = zip(
+        engine.rotate_many(doubled, layout.column_shifts),
+        engine.rotate_many(columns, layout.row_shifts),
+        strict=True,
+    )
+    total = engine.combine([(engine.multiply(a, b), 1.0) for a, b in pairs])
+    return add_rotations(engine, total, stages=double)

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helba.circuits.inverse import cold_bound, invert_cold, invert_warm
+from helba.circuits.matrix import multiply_matrices
+from helba.engine import EncryptedVector
+from helba.engine.simulator import SimulatedEngine
+from helba.errors import InvalidInput, LevelsExhausted
+from helba.numerics import inverse as clear_inverse
+from helba.planning.matrix_cost import cold_cost, warm_cost
+from tests.circuits.circuit_checks import measure
+from tests.circuits.matrices import CASES, LARGE, Array, open_matrix_desk, random_design
+from tests.engines import Desk
+
+
+def spectrum(V: Array, A: Array) -> tuple[float, float]:
+    values = np.linalg.eigvals(V @ A).real
+    return float(values.min()) - 1e-9, float(values.max()) + 1e-9
+
+
+def slack(desk: Desk) -> float:
+    """What CKKS may lose at these sizes; float64 loses next to nothing."""
+    return 1e-9 if isinstance(desk.engine, SimulatedEngine) else 1e-4
+
+
+@pytest.mark.parametrize(("scheme", "dim"), CASES + LARGE)
+@pytest.mark.parametrize("error", [0.5, 0.05, 1e-6])
+def test_warm_inverse_meets_its_certificate_at_the_predicted_cost(
+    scheme: str, dim: int, error: float
+) -> None:
+    desk, layout = open_matrix_desk(scheme, dim=dim, depth=14)
+    V, A = random_design(dim)
+    low, high = spectrum(V, A)
+    v, a = (desk.engine.encrypt(layout.pack(matrix)) for matrix in (V, A))
+    with measure(desk) as measured:
+        found = invert_warm(
+            desk.engine, matrix=v, start=a, layout=layout, low=low, high=high, error=error
+        )
+    plan = clear_inverse.plan_warm_start(low=low, high=high, error=error)
+    X = layout.unpack(desk.open(found.value))
+    assert found.certificate.error == plan.error <= error
+    assert clear_inverse.residual_norm((X + X.T) / 2, matrix=V) <= plan.error + slack(desk)
+    assert measured.at(0, found.value) == warm_cost(layout, steps=plan.steps)
+    assert found.certificate.levels == found.value.level
+
+
+@pytest.mark.parametrize(("scheme", "dim"), CASES)
+def test_warm_inverse_equals_its_plain_twin_with_period_of_one_matrix(
+    scheme: str, dim: int
+) -> None:
+    desk, layout = open_matrix_desk(scheme, dim=dim, depth=14)
+    V, A = random_design(dim)
+    low, high = spectrum(V, A)
+    v, a = (desk.engine.encrypt(layout.pack(matrix)) for matrix in (V, A))
+    found = invert_warm(
+        desk.engine, matrix=v, start=a, layout=layout, low=low, high=high, error=1e-3
+    )
+    twin = clear_inverse.invert_warm(V, A, low=low, high=high, error=1e-3)
+    copies = found.value.slots // layout.size
+    difference = desk.open(found.value) - np.tile(layout.pack(twin.value), copies)
+    assert np.abs(difference).max() <= slack(desk)
+
+
+@pytest.mark.parametrize(("scheme", "dim"), CASES)
+@pytest.mark.parametrize("error", [10.0, 0.3, 1e-3])
+def test_cold_inverse_meets_its_certificate_at_the_predicted_cost(
+    scheme: str, dim: int, error: float
+) -> None:
+    desk, layout = open_matrix_desk(scheme, dim=dim, depth=20)
+    V, _ = random_design(dim)
+    ridge, trace = 1.0, 1.1 * float(np.trace(V))
+    v = desk.engine.encrypt(layout.pack(V))
+    with measure(desk) as measured:
+        found = invert_cold(
+            desk.engine, matrix=v, layout=layout, ridge=ridge, trace_bound=trace, error=error
+        )
+    steps = clear_inverse.cold_iterations(ridge=ridge, trace_bound=trace, error=error)
+    bound = clear_inverse.cold_error(ridge=ridge, trace_bound=trace, iterations=steps)
+    X = layout.unpack(desk.open(found.value))
+    assert found.certificate.error == pytest.approx(bound)
+    assert np.linalg.norm(X - np.linalg.inv(V), 2) <= bound + slack(desk)
+    assert measured.at(0, found.value) == cold_cost(layout, steps=steps)
+    assert found.certificate.levels == found.value.level
+
+
+@pytest.mark.parametrize(("scheme", "dim"), CASES)
+def test_inverse_refreshes_when_levels_run_out_and_leaves_some_for_the_next(
+    scheme: str, dim: int
+) -> None:
+    desk, layout = open_matrix_desk(scheme, dim=dim, depth=6)
+    V, A = random_design(dim)
+    low, high = spectrum(V, A)
+    low, high = low / 2.0, 2.0 * high  # more steps than the levels last for
+    calls: list[int] = []
+
+    def refresh(vector: EncryptedVector) -> EncryptedVector:
+        calls.append(vector.levels_left)
+        return desk.engine.refresh(vector, secret_key=desk.keys.secret)
+
+    v, a = (desk.engine.encrypt(layout.pack(matrix)) for matrix in (V, A))
+    found = invert_warm(
+        desk.engine,
+        matrix=v,
+        start=a,
+        layout=layout,
+        low=low,
+        high=high,
+        error=1e-6,
+        refresh=refresh,
+    )
+    X = layout.unpack(desk.open(found.value))
+    assert calls
+    assert min(calls) >= 2
+    assert found.value.levels_left >= 2
+    # the simulated refresh rounds to 40 binary digits
+    assert np.abs(X - np.linalg.inv(V)).max() <= 1e-6 + max(1e-8, slack(desk))
+
+
+def test_inverse_without_refresh_says_that_levels_are_used_up() -> None:
+    desk, layout = open_matrix_desk("simulate", dim=3, depth=6)
+    V, A = random_design(3)
+    low, high = spectrum(V, A)
+    v, a = (desk.engine.encrypt(layout.pack(matrix)) for matrix in (V, A))
+    with pytest.raises(LevelsExhausted):
+        invert_warm(desk.engine, matrix=v, start=a, layout=layout, low=low, high=high, error=1e-9)
+
+
+@pytest.mark.parametrize("dim", [2, 5, 8])
+def test_warm_certificate_with_noise_covers_what_the_simulator_bounds(dim: int) -> None:
+    desk, layout = open_matrix_desk("simulate", dim=dim, depth=14)
+    assert isinstance(desk.engine, SimulatedEngine)
+    V, A = random_design(dim)
+    low, high = spectrum(V, A)
+    v, a = (desk.engine.encrypt(layout.pack(matrix)) for matrix in (V, A))
+    # a step's bound, seen through V^(1/2) on both sides: at most d ||V|| times it
+    seen = dim * float(np.linalg.norm(V, 2))
+    m = desk.engine.encrypt(layout.pack(V @ A))
+    step = multiply_matrices(
+        desk.engine, layout.opening, left=[m, a], right=m, right_plus=2.0 * np.eye(dim)
+    )
+    noise = seen * desk.engine.noise_bound(step)
+    noisy = invert_warm(
+        desk.engine, matrix=v, start=a, layout=layout, low=low, high=high, error=1e-3, noise=noise
+    )
+    exact = clear_inverse.plan_warm_start(low=low, high=high, error=1e-3)
+    assert exact.error < noisy.certificate.error <= 1e-3
+    assert seen * desk.engine.noise_bound(noisy.value) <= noisy.certificate.error - exact.error
+
+
+def test_noise_that_the_error_does_not_allow_is_refused() -> None:
+    desk, layout = open_matrix_desk("simulate", dim=2, depth=14)
+    V, A = random_design(2)
+    v, a = (desk.engine.encrypt(layout.pack(matrix)) for matrix in (V, A))
+    with pytest.raises(InvalidInput, match="at noise"):
+        invert_warm(
+            desk.engine, matrix=v, start=a, layout=layout, low=0.5, high=2.0, error=1e-6, noise=1e-3
+        )
+
+
+def test_cold_bound_grows_with_noise_from_the_bound_of_exact_arithmetic() -> None:
+    exact = clear_inverse.cold_error(ridge=2.0, trace_bound=50.0, iterations=6)
+    bounds = [
+        cold_bound(ridge=2.0, trace_bound=50.0, iterations=6, noise=noise)
+        for noise in (0.0, 1e-8, 1e-6)
+    ]
+    assert bounds[0] == pytest.approx(exact, rel=1e-9)
+    assert bounds[0] < bounds[1] < bounds[2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cold_bound_holds_for_steps_disturbed_at_random(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    V, _ = random_design(4, seed=seed)
+    root = np.linalg.cholesky(V)
+    trace, noise = 1.2 * float(np.trace(V)), 1e-6
+
+    def disturbance() -> Array:
+        matrix = generator.normal(size=(4, 4))
+        return noise * (matrix + matrix.T) / np.linalg.norm(matrix + matrix.T, 2)
+
+    # Y = L^T X L and N = L^-1 M L are what the noise is measured in
+    Y = root.T @ root / trace
+    N = Y.copy()
+    for count in range(1, 8):
+        rest = 2.0 * np.eye(4) - N
+        Y, N = Y @ rest + disturbance(), N @ rest + disturbance()
+        X = np.linalg.inv(root.T) @ Y @ np.linalg.inv(root)
+        bound = cold_bound(ridge=1.0, trace_bound=trace, iterations=count, noise=noise)
+        assert np.linalg.norm(X - np.linalg.inv(V), 2) <= bound
