@@ -223,6 +223,52 @@ def sensitivity(
     )
 
 
+@app.command()
+def plan(
+    dim: Annotated[int, _number(text="features of an arm")],
+    arms: Annotated[int, _number(text="arms of a round")],
+    horizon: Annotated[int, _number(text="rounds")],
+    security: Annotated[int, _number(text="bits of security: 128, 192 or 256")] = 128,
+    profile: Annotated[str, typer.Option(help="fast or paper")] = "fast",
+    refresh: Annotated[str, typer.Option(help="client, bootstrap or none")] = "client",
+    bonus: Annotated[
+        str | None, typer.Option(help="quadratic or sqrt; that of the profile unless told")
+    ] = None,
+    schedule: Annotated[str, typer.Option(help="trace or public")] = "trace",
+    argmax: Annotated[
+        str, typer.Option(help="product (shows the winner), sum (shows the order) or auto")
+    ] = "auto",
+    length: Annotated[float, typer.Option(help="L, the longest context")] = 1.0,
+    ridge: Annotated[float, typer.Option(help="lambda, the ridge")] = 1.0,
+    ring_dim: Annotated[int | None, _number(text="fix N")] = None,
+    depth: Annotated[int | None, _number(text="fix the levels")] = None,
+    scale_bits: Annotated[int | None, _number(text="fix the bits of a level")] = None,
+    as_json: Json = False,
+) -> None:
+    """Choose parameters for a problem, and say what they promise, cost and why they were chosen."""
+    from helba.experiments.plan_report import plan_and_report
+
+    plan_and_report(
+        {
+            "dim": dim,
+            "arms": arms,
+            "horizon": horizon,
+            "security": security,
+            "profile": profile,
+            "refresh": refresh,
+            "bonus": bonus or ("sqrt" if profile == "paper" else "quadratic"),
+            "schedule": schedule,
+            "argmax": argmax,
+            "length": length,
+            "ridge": ridge,
+            "ring_dim": ring_dim,
+            "depth": depth,
+            "scale_bits": scale_bits,
+        },
+        as_json=as_json,
+    )
+
+
 @bench_app.callback()
 def start_bench() -> None:
     """Measure how long things take."""
@@ -243,6 +289,45 @@ def bench_plain(
         print_json(found)
     else:
         print_table(None, columns=("", ""), rows=list(found.items()))
+
+
+@bench_app.command("kernels")
+def bench_kernels(
+    only: Annotated[str, typer.Option(help="kernels whose name contains this")] = "",
+    repetitions: Annotated[int, _number(text="runs of each; the fastest counts")] = 3,
+    bootstrap: Annotated[
+        bool, typer.Option("--bootstrap/--no-bootstrap", help="N = 2^16: a minute, and 5 GiB")
+    ] = True,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="keep this machine's timings for helba plan")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Time every circuit on CKKS at 128 bits, beside the OpenFHE operations that it performs."""
+    from helba.experiments.bench_kernels import bench_kernels as measure
+    from helba.experiments.report import print_json, print_table
+
+    report = measure(
+        only=only, repetitions=repetitions, bootstrap=bootstrap, calibrate=calibrate
+    ).as_json()
+    if as_json:
+        print_json(report)
+        return
+    columns = ("seconds", "levels", "products", "rotations", "error", "error_bound", "overhead")
+    names = {"error_bound": "at most", "simulator_ratio": "simulator"}
+    shown = (*columns, "simulator_ratio")
+    used = report["parameters"]["kernels"]
+    print_table(
+        f"N = {used['ring_dim']}, log2(QP) = {used['log2_qp']}, {used['security']} bits",
+        columns=("kernel", *(names.get(column, column) for column in shown)),
+        rows=[
+            (name, *(found.get(column) for column in shown))
+            for name, found in report["kernels"].items()
+        ],
+    )
+    print("overhead: wall time over OpenFHE's own; simulator: how many times faster it is")
+    if report["calibration"] is not None:
+        print(f"calibration: {report['calibration']}")
 
 
 @paper_app.callback()

@@ -18,10 +18,10 @@ def assemble_model(
 ) -> EncryptedVector:
     """Return the model of `planning.score`, for a symmetric A by rows and w by column.
 
-    1 or 2 levels, as `assembly` says; F P slots. Every row of A is rotated to its place (hoisted); masks pick the entries, and
-    Horner's rule moves what has been collected from column to column. w joins, all is stretched if
-    there is a second level, and spread over the minor index; the constant feature is added in the
-    clear. See `planning.model`.
+    1 or 2 levels, as `assembly` says; F P slots. Every row of A is rotated to its place (hoisted);
+    masks pick the entries, and Horner's rule moves what has been collected from column to column.
+    w joins, all is stretched if there is a second level, and spread over the minor index; the
+    constant feature is added in the clear. See `planning.model`.
     """
     slots = max(assembly.score.slots, inverse.slots, estimate.slots)
     level = max(inverse.level, estimate.level)

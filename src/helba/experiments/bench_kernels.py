@@ -1,0 +1,89 @@
+"""`helba bench kernels`: every circuit at 128 bits, how levels come back, and the calibration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from helba.errors import InvalidInput
+from helba.experiments.calibrate import measure_operations
+from helba.experiments.kernel_list import all_kernels
+from helba.experiments.kernels import KERNEL_PARAMETERS, KernelResult, measure_kernels
+from helba.experiments.renewal_kernels import (
+    BOOTSTRAP_PARAMETERS,
+    RenewalResult,
+    measure_bootstrap,
+    measure_refresh,
+)
+from helba.planning.calibration import save_calibration
+from helba.planning.parameters import Parameters
+
+__all__ = ["KernelReport", "bench_kernels"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelReport:
+    """What each kernel took, by name; where a calibration was kept, if one was made."""
+
+    kernels: dict[str, KernelResult | RenewalResult]
+    calibration: Path | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain numbers, with the parameters that were used."""
+        found = {}
+        for name, result in self.kernels.items():
+            found[name] = asdict(result)
+            if isinstance(result, KernelResult):
+                found[name]["simulator_ratio"] = result.seconds / result.simulator_seconds
+        parameters = {"kernels": _describe(KERNEL_PARAMETERS)}
+        if "bootstrap" in self.kernels:
+            parameters["bootstrap"] = _describe(BOOTSTRAP_PARAMETERS)
+        return {
+            "kernels": found,
+            "geometric_mean_simulator_ratio": self._simulator_ratio(),
+            "parameters": parameters,
+            "calibration": None if self.calibration is None else str(self.calibration),
+        }
+
+    def _simulator_ratio(self) -> float | None:
+        ratios = [
+            result.seconds / result.simulator_seconds
+            for result in self.kernels.values()
+            if isinstance(result, KernelResult)
+        ]
+        return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
+
+
+def bench_kernels(
+    *, only: str = "", repetitions: int = 3, bootstrap: bool = True, calibrate: bool = False
+) -> KernelReport:
+    """Measure the kernels whose name contains `only`; keep a calibration of this machine if asked.
+
+    Bootstrapping is at N = 2^16 and takes as long as all the rest, and 5 GiB: it can be left out.
+    """
+    chosen = [kernel for kernel in all_kernels() if only in kernel.name]
+    kernels: dict[str, KernelResult | RenewalResult] = {}
+    if chosen:
+        kernels.update(measure_kernels(chosen, repetitions=repetitions))
+    if only in "refresh":
+        kernels["refresh"] = measure_refresh()
+    if bootstrap and only in "bootstrap":
+        kernels["bootstrap"] = measure_bootstrap()
+    if not kernels and not calibrate:
+        raise InvalidInput("only", repr(only), "part of a kernel's name")
+    path = save_calibration(measure_operations()) if calibrate else None
+    return KernelReport(kernels=kernels, calibration=path)
+
+
+def _describe(parameters: Parameters) -> dict[str, Any]:
+    return {
+        "ring_dim": parameters.ring_dim,
+        "log2_qp": parameters.log2_qp,
+        "depth": parameters.depth,
+        "scale_bits": parameters.scale_bits,
+        "digits": parameters.digits,
+        "secret": parameters.secret,
+        "security": parameters.security,
+    }

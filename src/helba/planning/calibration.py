@@ -1,0 +1,269 @@
+"""How long the operations of an engine take: one coefficient for each kind, times its work.
+
+`Calibration.seconds(kind, parameters, level)` predicts one operation. The work of a kind grows with
+the ring, the primes left and the digits of key switching as its number-theoretic transforms do
+(`work`); a coefficient is the geometric mean of measured seconds over work, so that one machine
+needs a few measurements only. What ships was measured on 2 cores with OpenFHE 1.6.1, and predicts
+its own measurements within 25%. How key switching grows with the digits was measured on a busy
+machine, as ratios only: measure again where the choice of digits matters.
+
+`save_calibration` keeps a machine's own measurements in the cache directory; `load_calibration`
+returns them, or what ships and the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from helba.errors import InvalidInput, require_choice, require_positive, require_whole
+from helba.numerics.store import cache_directory
+from helba.planning.parameters import Parameters
+
+__all__ = [
+    "KINDS",
+    "Calibration",
+    "Measurement",
+    "calibration_path",
+    "fit_calibration",
+    "load_calibration",
+    "save_calibration",
+    "shipped_calibration",
+]
+
+FORMAT_VERSION = 1
+_LINEAR = ("multiply", "multiply_plain", "multiply_scalar", "add")
+KINDS = (
+    *_LINEAR,
+    "rescale",
+    "encode",
+    "encrypt",
+    "decrypt",
+    "relinearise",
+    "rotate",
+    "hoist",
+    "rotate_hoisted",
+    "rotate_extended",
+    "shrink",
+    "refresh",
+    "bootstrap",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Seconds of one operation of `kind` on a ciphertext of `level`, under such parameters."""
+
+    kind: str
+    seconds: float
+    ring_dim: int
+    depth: int
+    digits: int
+    auxiliary_primes: int
+    level: int = 0
+
+    def __post_init__(self) -> None:
+        require_choice("kind", self.kind, KINDS)
+        require_positive("seconds", self.seconds)
+        require_whole("ring_dim", self.ring_dim, least=2, most=1 << 20)
+        require_whole("depth", self.depth, least=1, most=100)
+        require_whole("digits", self.digits, least=1, most=self.depth + 1)
+        require_whole("auxiliary_primes", self.auxiliary_primes, least=1, most=100)
+        require_whole("level", self.level, least=0, most=self.depth)
+
+    @classmethod
+    def of(
+        cls, kind: str, *, seconds: float, parameters: Parameters, level: int = 0
+    ) -> Measurement:
+        """Return a measurement made under `parameters`."""
+        return cls(
+            kind=kind,
+            seconds=seconds,
+            ring_dim=parameters.ring_dim,
+            depth=parameters.depth,
+            digits=parameters.digits,
+            auxiliary_primes=parameters.auxiliary_primes,
+            level=level,
+        )
+
+    @property
+    def work(self) -> float:
+        """The work of the operation, in the units of its kind."""
+        return _work(
+            self.kind, self.ring_dim, self.depth, self.digits, self.auxiliary_primes, self.level
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Seconds a unit of work for each kind; `note` says where they come from."""
+
+    coefficients: Mapping[str, float]
+    note: str
+
+    def seconds(self, kind: str, *, parameters: Parameters, level: float = 0.0) -> float:
+        """Return the predicted seconds of one operation; between two levels, in proportion."""
+        lower = min(math.floor(level), parameters.depth)
+        upper = min(lower + 1, parameters.depth)
+        sizes = (
+            parameters.ring_dim,
+            parameters.depth,
+            parameters.digits,
+            parameters.auxiliary_primes,
+        )
+        below, above = _work(kind, *sizes, lower), _work(kind, *sizes, upper)
+        return self.coefficients[kind] * (below + (level - lower) * (above - below))
+
+
+def fit_calibration(measurements: Iterable[Measurement], *, note: str) -> Calibration:
+    """Return the geometric mean of seconds over work for each kind that was measured.
+
+    A kind that was not measured keeps the shipped coefficient.
+    """
+    logarithms: dict[str, list[float]] = {}
+    for found in measurements:
+        logarithms.setdefault(found.kind, []).append(math.log(found.seconds / found.work))
+    if not logarithms:
+        raise InvalidInput("measurements", "none", "at least one")
+    fitted = {kind: math.exp(sum(each) / len(each)) for kind, each in logarithms.items()}
+    missing = set(KINDS) - set(fitted)
+    if missing:
+        shipped = shipped_calibration().coefficients
+        fitted |= {kind: shipped[kind] for kind in missing}
+    return Calibration(coefficients=fitted, note=note)
+
+
+@lru_cache(maxsize=1)
+def shipped_calibration() -> Calibration:
+    """Return the calibration that ships: 2 cores, OpenFHE 1.6.1."""
+    small = {"ring_dim": 1 << 14, "depth": 6, "digits": 4, "auxiliary_primes": 2}
+    large = {"ring_dim": 1 << 15, "depth": 11, "digits": 3, "auxiliary_primes": 3}
+    # 11 s at 50 scale bits with 10 levels left; digits and P are what such a plan would have.
+    bootstrapping = {"ring_dim": 1 << 16, "depth": 22, "digits": 3, "auxiliary_primes": 8}
+    measured = [
+        *(Measurement(kind=kind, seconds=s, **small) for kind, s in _SHIPPED_SMALL.items()),
+        *(Measurement(kind=kind, seconds=s, **large) for kind, s in _SHIPPED_LARGE.items()),
+        Measurement(kind="bootstrap", seconds=11.0, **bootstrapping),
+    ]
+    return fit_calibration(measured, note="shipped: 2 cores, OpenFHE 1.6.1")
+
+
+def calibration_path() -> Path:
+    """The file that holds this machine's own measurements, whether it exists or not."""
+    return cache_directory() / "calibration.json"
+
+
+def save_calibration(measurements: Iterable[Measurement]) -> Path:
+    """Keep measurements of this machine for `load_calibration`; the file appears whole."""
+    made = list(measurements)
+    fit_calibration(made, note="")  # refuses none at all
+    text = json.dumps({"version": FORMAT_VERSION, "measurements": [asdict(m) for m in made]})
+    path = calibration_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(aside, path)
+    except BaseException:
+        os.unlink(aside)
+        raise
+    return path
+
+
+def load_calibration() -> Calibration:
+    """Return this machine's calibration; what ships, with the reason in its note, if there is none.
+
+    A file of another version, or with anything in it that no measurement can be, counts as none.
+    """
+    shipped, path = shipped_calibration(), calibration_path()
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return shipped
+    except (OSError, ValueError, RecursionError):
+        return _explained(shipped, f"{path} cannot be read")
+    if not isinstance(stored, dict) or stored.get("version") != FORMAT_VERSION:
+        return _explained(shipped, f"{path} is of another version")
+    try:
+        made = [Measurement(**record) for record in stored["measurements"]]
+        return fit_calibration(made, note=f"measured on this machine: {path}")
+    except (KeyError, TypeError, InvalidInput):
+        return _explained(shipped, f"{path} is damaged")
+
+
+@lru_cache(maxsize=1 << 16)
+def _work(
+    kind: str, ring_dim: int, depth: int, digits: int, auxiliary_primes: int, level: int
+) -> float:
+    """Work of one operation.
+
+    With D digits and E primes, those of P included, decomposing takes D E transforms, dividing by P
+    about 2 E, and the products with the key weigh less.
+    """
+    left = depth + 1 - level
+    if kind in _LINEAR:
+        return float(ring_dim * left)
+    used, extended = math.ceil(left / math.ceil((depth + 1) / digits)), left + auxiliary_primes
+    units = {
+        "hoist": used * extended,
+        "rotate": (used + 1) * extended,
+        "relinearise": (used + 1) * extended,
+        "rotate_hoisted": (2 + used / 8) * extended,
+        "rotate_extended": (used + 2) * extended,
+        "shrink": extended,
+        "bootstrap": extended,
+        "rescale": left,
+        "encode": left,
+        "encrypt": left,
+    }
+    # Decryption and the masked refresh work on the last primes; encrypting again weighs little.
+    return ring_dim * math.log2(ring_dim) * units.get(kind, 1)
+
+
+def _explained(shipped: Calibration, reason: str) -> Calibration:
+    return Calibration(coefficients=shipped.coefficients, note=f"{shipped.note} ({reason})")
+
+
+# N = 2^14, depth 6, 4 digits, level 0.
+_SHIPPED_SMALL = {
+    "multiply": 1.3e-3,
+    "relinearise": 18.8e-3,
+    "rescale": 3.5e-3,
+    "rotate": 18.5e-3,
+    "hoist": 9.7e-3,
+    "rotate_hoisted": 8.8e-3,
+    "rotate_extended": 4.0e-3,
+    "shrink": 5.3e-3,
+    "multiply_plain": 0.7e-3,
+    "multiply_scalar": 0.6e-3,
+    "add": 0.4e-3,
+    "encode": 1.3e-3,
+    "encrypt": 12.9e-3,
+    "decrypt": 17.6e-3,
+    "refresh": 73e-3,
+}
+# N = 2^15, depth 11, 3 digits, level 0; the refresh at depth 15.
+_SHIPPED_LARGE = {
+    "multiply": 4.3e-3,
+    "relinearise": 50e-3,
+    "rescale": 10e-3,
+    "rotate": 48e-3,
+    "hoist": 26e-3,
+    "rotate_hoisted": 24e-3,
+    "rotate_extended": 7.6e-3,
+    "shrink": 19e-3,
+    "multiply_plain": 2.6e-3,
+    "multiply_scalar": 2.0e-3,
+    "add": 1.4e-3,
+    "encode": 4.6e-3,
+    "encrypt": 35e-3,
+    "decrypt": 36e-3,
+    "refresh": 100e-3,
+}

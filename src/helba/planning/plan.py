@@ -1,0 +1,145 @@
+"""A plan: checked parameters, what they promise, what they cost, and why they were chosen."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from helba.numerics.argmax import Disclosure
+from helba.numerics.certificate import Certificate
+from helba.numerics.composite import CompositeSign
+from helba.planning.parameters import Parameters
+from helba.planning.request import PlanRequest
+from helba.planning.security import max_log2_qp
+
+__all__ = ["Choice", "Plan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One choice of the planner, in words, and its reason."""
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that is fixed before keys are made.
+
+    An engine starts from `parameters` and `rotations` (and `bootstrap_slots`). `sign` and `method`
+    are None in the paper's profile, which has comparisons of its own. Bytes are per round and after
+    compression; `refresh_bytes_...` are per refreshed ciphertext. `updates` is how often the growth
+    rule alone updates within the horizon; the trace rule may add more. Seconds are predictions for
+    the machine that `calibration` names.
+    """
+
+    request: PlanRequest
+    parameters: Parameters
+    sign: CompositeSign | None
+    method: str | None
+    layout: str
+    slots: int
+    rotations: tuple[int, ...]
+    bootstrap_slots: int
+    round_levels: int
+    update_levels: int
+    newton_steps: int
+    refreshes_per_round: int
+    refreshes_per_update: int
+    refresh_points: tuple[str, ...]
+    updates: int
+    bytes_up: int
+    bytes_down: int
+    refresh_bytes_up: int
+    refresh_bytes_down: int
+    switching_key_bytes: int
+    seconds_per_round: float
+    seconds_per_update: float
+    calibration: str
+    certificates: dict[str, Certificate]
+    estimate_error: float
+    score_range: float
+    disclosure: Disclosure | None
+    reasons: tuple[Choice, ...]
+
+    @property
+    def evaluation_key_bytes(self) -> int:
+        """Relinearisation key and rotation keys; bootstrapping's own come on top."""
+        return (1 + len(self.rotations)) * self.switching_key_bytes
+
+    @property
+    def security(self) -> int:
+        """The security level in bits."""
+        return self.request.security
+
+    @property
+    def max_log2_qp(self) -> int:
+        """The largest modulus of this ring at this level."""
+        return max_log2_qp(self.parameters.ring_dim, security=self.security)
+
+    @property
+    def seconds_per_round_with_updates(self) -> float:
+        """A round's seconds and its share of the updates."""
+        share = self.updates * self.seconds_per_update / self.request.horizon
+        return self.seconds_per_round + share
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything in plain types."""
+        request, parameters, sign = self.request, self.parameters, self.sign
+        return {
+            **{k: v for k, v in asdict(request).items() if k not in _FIXED},
+            "ring_dim": parameters.ring_dim,
+            "log2_q": parameters.log2_q,
+            "log2_p": parameters.log2_p,
+            "log2_qp": parameters.log2_qp,
+            "max_log2_qp": self.max_log2_qp,
+            "depth": parameters.depth,
+            "scale_bits": parameters.scale_bits,
+            "first_bits": parameters.first_bits,
+            "digits": parameters.digits,
+            "secret": parameters.secret,
+            "covered_by_security_table": parameters.secret == "uniform",
+            "fingerprint": parameters.fingerprint,
+            "layout": self.layout,
+            "slots": self.slots,
+            "max_slots": parameters.max_slots,
+            "round_levels": self.round_levels,
+            "update_levels": self.update_levels,
+            "newton_steps": self.newton_steps,
+            "refreshes_per_round": self.refreshes_per_round,
+            "refreshes_per_update": self.refreshes_per_update,
+            "refresh_points": list(self.refresh_points),
+            "updates": self.updates,
+            "rotation_keys": len(self.rotations),
+            "rotations": list(self.rotations),
+            "bytes_up": self.bytes_up,
+            "bytes_down": self.bytes_down,
+            "refresh_bytes_up": self.refresh_bytes_up,
+            "refresh_bytes_down": self.refresh_bytes_down,
+            "evaluation_key_bytes": self.evaluation_key_bytes,
+            "re_encryption_key_bytes": self.switching_key_bytes,
+            "estimated_seconds_per_round": self.seconds_per_round,
+            "estimated_seconds_per_update": self.seconds_per_update,
+            "estimated_seconds_per_round_with_updates": self.seconds_per_round_with_updates,
+            "calibration": self.calibration,
+            "argmax": self.method or "amax and acomp",
+            "sign": None
+            if sign is None
+            else {
+                "degrees": list(sign.degrees),
+                "levels": sign.levels,
+                "products": sign.products,
+                "resolution": sign.resolution,
+                "error": sign.error,
+            },
+            "score_range": self.score_range,
+            "disclosure": None if self.disclosure is None else asdict(self.disclosure),
+            "estimate_error": self.estimate_error,
+            "certificates": {name: asdict(made) for name, made in self.certificates.items()},
+            "reasons": [asdict(choice) for choice in self.reasons],
+        }
+
+
+_FIXED = ("ring_dim", "depth", "scale_bits")

@@ -1,0 +1,201 @@
+"""`make_plan`: a plan for a request, or an error that names the limit and what is possible."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from helba.errors import InvalidInput, RunFailed
+from helba.numerics.argmax import disclosure
+from helba.numerics.certificate import Certificate
+from helba.planning.calibration import Calibration, load_calibration
+from helba.planning.chain import levels_of
+from helba.planning.draft import Draft, Limit, Workshop
+from helba.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
+from helba.planning.plan import Plan
+from helba.planning.precision import trace_reach
+from helba.planning.reasons import explain
+from helba.planning.request import PlanRequest
+from helba.planning.search import Found, find_draft, fits_slots, most_key_bytes, rotations_of
+from helba.planning.security import RING_DIMS, describe_ring
+from helba.planning.sizes import message_bytes, switching_key_bytes
+
+__all__ = ["make_plan"]
+
+# x x^T and r x, which the user knows in the clear.
+STATISTICS = 2
+
+
+def make_plan(request: PlanRequest, *, calibration: Calibration | None = None) -> Plan:
+    """Return the quickest plan that carries the request.
+
+    `InvalidInput` says which limit a request hits, and the nearest one that is possible.
+    """
+    prices = load_calibration() if calibration is None else calibration
+    _require_overrides(request)
+    found = find_draft(request, calibration=prices)
+    if isinstance(found, Limit):
+        raise _refusal(request, limit=found, calibration=prices)
+    return _assemble(found, calibration=prices)
+
+
+def _require_overrides(request: PlanRequest) -> None:
+    """Refuse what the security table rules out, whatever the rest of the request."""
+    if request.ring_dim is not None and request.depth is not None:
+        Parameters(
+            ring_dim=request.ring_dim,
+            depth=request.depth,
+            scale_bits=request.scale_bits or LEAST_SECURE_SCALE_BITS,
+            digits=request.depth + 1,  # the least P
+            security=request.security,
+        )
+
+
+def _assemble(found: Found, *, calibration: Calibration) -> Plan:
+    workshop, draft = found.workshop, found.draft
+    parameters, settings = draft.parameters, workshop.settings
+    rotations = rotations_of(workshop, max_slots=parameters.max_slots)
+    round_levels = sum(levels_of(piece) for piece in draft.round.pieces)
+    whole = len(draft.round.pieces) == 1
+    top = parameters.depth - round_levels if whole else workshop.start
+    seen = None
+    if workshop.sign is not None and workshop.method is not None:
+        seen = disclosure(
+            sign=workshop.sign,
+            arms=settings.arms,
+            scale=draft.score_range,
+            method=workshop.method,
+        )
+    newton = sum(len(piece) for piece in draft.inverse.pieces) - (0 if draft.warm is None else 1)
+    points = (*draft.round.points, *draft.inverse.points, *draft.model.points)
+    layout = workshop.layout
+    return Plan(
+        request=workshop.request,
+        parameters=parameters,
+        sign=workshop.sign,
+        method=workshop.method,
+        layout="arms" if layout is None else layout.form,
+        slots=max(workshop.matrices.slots, 0 if layout is None else layout.compare_slots),
+        rotations=rotations,
+        bootstrap_slots=workshop.matrices.slots if workshop.start else 0,
+        round_levels=round_levels,
+        update_levels=sum(
+            levels_of(piece) for chain in (draft.inverse, draft.model) for piece in chain.pieces
+        ),
+        newton_steps=newton,
+        refreshes_per_round=draft.round.refreshes,
+        refreshes_per_update=draft.refreshes_per_update,
+        refresh_points=points if draft.renewals == 0 else (*points, "estimate", "next round"),
+        updates=draft.updates,
+        bytes_up=message_bytes(parameters, level=top)
+        + STATISTICS * message_bytes(parameters, level=workshop.start),
+        bytes_down=message_bytes(parameters, level=parameters.depth),
+        refresh_bytes_up=message_bytes(parameters),
+        refresh_bytes_down=message_bytes(parameters, level=parameters.depth - 1),
+        switching_key_bytes=switching_key_bytes(parameters),
+        seconds_per_round=draft.seconds_per_round,
+        seconds_per_update=draft.seconds_per_update,
+        calibration=calibration.note,
+        certificates=_certificates(workshop, draft),
+        estimate_error=draft.estimate_error,
+        score_range=draft.score_range,
+        disclosure=seen,
+        reasons=explain(workshop, draft=draft, rotations=len(rotations)),
+    )
+
+
+def _certificates(workshop: Workshop, draft: Draft) -> dict[str, Certificate]:
+    """What inverse, bonus and argmax promise over the whole horizon."""
+    settings = workshop.settings
+    top = settings.length**2 / settings.ridge
+    names = [step.name for piece in draft.round.pieces for step in piece]
+    levels = dict.fromkeys(names, 0)
+    for piece in draft.round.pieces:
+        for step in piece:
+            levels[step.name] += step.cost.levels
+    compared = sum(levels.get(name, 0) for name in ("sign", "argmax", "amax", "NewComp"))
+    interval = (1.0, 1.0 + trace_reach(settings))
+    if draft.warm is not None:
+        interval = (draft.warm.low, draft.warm.high)
+    return {
+        "inverse": Certificate(
+            quantity="spectral norm of V^(1/2) A V^(1/2) - I",
+            interval=interval,
+            error=draft.inverse_error,
+            levels=sum(levels_of(piece) for piece in draft.inverse.pieces),
+        ),
+        "bonus": Certificate(
+            quantity="error of a bonus, in units of the score",
+            interval=(0.0, top),
+            error=draft.bonus_error,
+            levels=levels.get("root", 0),
+        ),
+        "argmax": Certificate(
+            quantity="best score minus the score of the arm played",
+            interval=(0.0, draft.score_range),
+            error=draft.tolerance,
+            levels=compared,
+        ),
+    }
+
+
+def _refusal(request: PlanRequest, *, limit: Limit, calibration: Calibration) -> Exception:
+    """The limit in words, and the nearest request that is possible."""
+    if request.depth is not None and limit is Limit.LEVELS:
+        loose = replace(request, depth=None, ring_dim=None, scale_bits=None)
+        found = find_draft(loose, calibration=calibration)
+        if isinstance(found, Found):
+            allowed = f"about {found.draft.parameters.depth}: a round needs more levels"
+            if request.depth > found.draft.parameters.depth:
+                allowed = f"at most about {found.draft.parameters.depth}: no ring has more room"
+            return InvalidInput("depth", request.depth, allowed)
+    if request.scale_bits is not None and limit is Limit.PRECISION:
+        allowed = "larger: at this scale noise would exceed the certificates"
+        return InvalidInput("scale_bits", request.scale_bits, allowed)
+    where = f"at {request.security} bits" + (
+        f" and N = {describe_ring(request.ring_dim)}" if request.ring_dim is not None else ""
+    )
+    most = describe_ring(request.ring_dim or RING_DIMS[-1])
+    why = {
+        Limit.SLOTS: f"the {(request.ring_dim or RING_DIMS[-1]) // 2} slots of N = {most} are full",
+        Limit.LEVELS: f"no ring up to {most} has the levels",
+        Limit.PRECISION: f"noise outgrows the certificates in rings up to {most}",
+        Limit.KEYS: f"the rotation keys pass {most_key_bytes(request) >> 30} GiB",
+    }[limit]
+    for name in _SHRINKING[limit]:
+        largest = _largest(request, name=name, limit=limit, calibration=calibration)
+        if largest is not None:
+            allowed = f"at most {largest} {where} with refresh {request.refresh}: {why}"
+            return InvalidInput(name, getattr(request, name), allowed)
+    return RunFailed(f"no plan {where} with refresh {request.refresh}: {why}")
+
+
+_SHRINKING = {
+    Limit.SLOTS: ("arms", "dim"),
+    Limit.LEVELS: ("horizon", "arms", "dim"),
+    Limit.PRECISION: ("horizon", "dim"),
+    Limit.KEYS: ("dim",),
+}
+_LEAST = {"dim": 1, "arms": 2, "horizon": 1}
+
+
+def _largest(
+    request: PlanRequest, *, name: str, limit: Limit, calibration: Calibration
+) -> int | None:
+    """The largest value of one field with which the request is possible, or None."""
+
+    def possible(value: int) -> bool:
+        smaller = replace(request, **{name: value})  # type: ignore[arg-type]
+        if limit is Limit.SLOTS:  # no need for the whole search
+            return fits_slots(smaller)
+        return isinstance(find_draft(smaller, calibration=calibration), Found)
+
+    least, high = _LEAST[name], int(getattr(request, name))
+    low = max(least, high // 4)
+    while not possible(low):
+        if low == least:
+            return None
+        low, high = max(least, low // 4), low
+    while high - low > max(1, low // 100):  # to one part in a hundred: each step is a search
+        middle = (low + high) // 2
+        low, high = (middle, high) if possible(middle) else (low, middle)
+    return low

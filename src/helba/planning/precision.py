@@ -1,0 +1,186 @@
+"""From the noise of CKKS to certificates: how wrong inverse, bonus and argmax may be.
+
+All bounds are worst cases over the problems that the settings allow: ||V|| <= c = lambda + L^2 T
+and ||V^-1|| <= 1/lambda. Errors of slots are independent Gaussians (see `noise`), and bounds of an
+entry are eight standard deviations of them; so are those of sums, norms and matrices here: a matrix
+of d x d such errors has norm at most (2 sqrt(d) + 8)/8 times the bound of an entry (Davidson and
+Szarek 2001, Theorem II.13), but for a probability of 2^-45.
+
+*Inverse.* A masked column is spread over its row by adding up rotations, and so is the noise of all
+the slots that the mask left empty: a copy carries eta = sqrt(2p) (key switching + rescaling), p the
+padded dimension and 2p the rows of a stacked product. A product L R of matrices adds at most
+eta (||L|| + ||R|| + 1) to an entry: its d terms see copies with noise of their own. V, A and the
+factor 2 s I - s^2 M have norms up to c, 1/lambda and sqrt(c/lambda). In the norms of
+`numerics.inverse.plan_warm_start`, where V^(-1/2) E V^(1/2) is at most sqrt(c/lambda) ||E|| and
+V^(1/2) E V^(1/2) at most c ||E||, every product then adds at most
+nu = (2 sqrt(d) + 8)/8 * 3 eta sqrt(c/lambda) max(c, 1/lambda); the drift follows from the
+recurrence there. A refresh after the product adds its own noise, and the sum of T encrypted
+statistics adds sqrt(T) encryptions to V.
+
+*Comparison vector.* A product of the sign's circuit adds eta' to a Chebyshev polynomial T_k, which
+later ones enlarge by at most k^2 in all (|T_n'| <= n^2); a stage with coefficients c_k adds
+eta' sum |c_k| k^2, and later stages enlarge that by their steepest slopes.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from helba.bandits.fast import INVERSE_ERROR
+from helba.bandits.radius import confidence_radius
+from helba.bandits.settings import Settings
+from helba.errors import InvalidInput
+from helba.numerics.composite import CompositeSign
+from helba.numerics.inverse import WarmStart, plan_warm_start
+from helba.numerics.stage import steepest
+from helba.planning.bootstrap import bootstrap_error
+from helba.planning.noise import TAILS, NoiseModel
+from helba.planning.packing import next_power_of_two
+from helba.planning.parameters import Parameters
+from helba.planning.score import ScoreLayout
+from helba.planning.workload import root_range
+
+__all__ = [
+    "MOST_INVERSE_ERROR",
+    "cold_noise",
+    "comparison_noise",
+    "estimate_error",
+    "inverse_noise",
+    "largest_eigenvalue",
+    "longest_estimate",
+    "plan_inverse",
+    "root_noise",
+    "score_noise",
+    "trace_reach",
+]
+
+# Beyond this residual the regret bound's constant grows and nothing is gained.
+MOST_INVERSE_ERROR = 0.1
+# A batch's trace test answers one round late, and the round that passes the threshold adds one.
+UNSEEN_ROUNDS = 2
+ERROR_STEPS_PER_DECADE = 4
+
+
+def largest_eigenvalue(settings: Settings) -> float:
+    """Return c = lambda + L^2 T, a bound on ||V|| over the whole horizon."""
+    return settings.ridge + settings.length**2 * settings.horizon
+
+
+def trace_reach(settings: Settings) -> float:
+    """Return a bound on Tr(V_j^-1 (V - V_j)) at any update: from the rules, or from counts."""
+    step = settings.length**2 / settings.ridge
+    longest_batch = max(2, math.ceil(settings.growth * settings.horizon))
+    reach = longest_batch * step
+    if settings.schedule == "public":
+        return reach
+    return min(reach, settings.trace_threshold + UNSEEN_ROUNDS * step)
+
+
+def inverse_noise(settings: Settings, *, parameters: Parameters, slots: int, refresh: str) -> float:
+    """Return nu, what a matrix product in `slots` slots and a refresh may add; see the module."""
+    model, d, ridge = NoiseModel(parameters), settings.dim, settings.ridge
+    spread = math.sqrt(2.0 * next_power_of_two(d))
+    entry = 3.0 * spread * (model.key_switching(slots) + model.rescaling(slots))
+    if refresh == "client":
+        entry += 2.0 * (model.encryption(slots) + model.rescaling(slots))
+    elif refresh == "bootstrap":
+        entry += bootstrap_error(parameters)
+    c = largest_eigenvalue(settings)
+    product = math.sqrt(c / ridge) * max(c, 1.0 / ridge) * entry
+    statistics = math.sqrt(settings.horizon) * model.encryption(slots) / ridge
+    return float((2.0 * math.sqrt(d) + TAILS) / TAILS * (product + statistics))
+
+
+def plan_inverse(settings: Settings, *, noise: float) -> WarmStart | None:
+    """Return the warm start with the least error that reproduces itself, or None past the most.
+
+    The error e of one update is where the next one starts: eigenvalues of V A lie in
+    [1 - e, 1 + e + (1 + e) reach].
+    """
+    reach = trace_reach(settings)
+    decades = math.log10(MOST_INVERSE_ERROR / INVERSE_ERROR)
+    for index in range(math.floor(decades * ERROR_STEPS_PER_DECADE) + 1):
+        error = INVERSE_ERROR * 10.0 ** (index / ERROR_STEPS_PER_DECADE)
+        try:
+            return plan_warm_start(
+                low=1.0 - error,
+                high=1.0 + error + (1.0 + error) * reach,
+                error=error,
+                noise=noise,
+            )
+        except InvalidInput:
+            continue
+    return None
+
+
+def cold_noise(noise: float, *, steps: int) -> float:
+    """Return what noise makes of a cold inverse: D <- 2 D + 2 nu a step, while V X is far from I.
+
+    It doubles in every step, to about c/lambda in all: the reason to start warm.
+    """
+    return 2.0 * noise * (2.0**steps - 1.0)
+
+
+def root_noise(settings: Settings, *, slots: int, parameters: Parameters) -> float:
+    """Return what CKKS adds to a root, relative to its range: each step 2 eta, times high/low."""
+    model = NoiseModel(parameters)
+    low, high = root_range(settings)
+    added = 2.0 * (model.rescaling(slots) + model.encryption(slots))
+    return float(added * high / low)
+
+
+def estimate_error(
+    settings: Settings, *, residual: float, parameters: Parameters, slots: int
+) -> float:
+    """Return a bound on ||w - V^-1 g||_V after one refinement w + A (g - V w).
+
+    e^2 r_max sqrt(T) is left of the inverse's error. The noise of V w, at most eta (c + ||w||) in
+    an entry (it is spread like the inverse's) and sqrt(d) times that as a vector, goes through A:
+    1/sqrt(lambda) in the norm of V.
+    """
+    model, ridge = NoiseModel(parameters), settings.ridge
+    spread = math.sqrt(2.0 * next_power_of_two(settings.dim))
+    entry = 2.0 * spread * (model.key_switching(slots) + model.rescaling(slots))
+    image = entry * (largest_eigenvalue(settings) + longest_estimate(settings))
+    left = residual**2 * settings.reward_max * math.sqrt(settings.horizon)
+    return float(left + (1.0 + residual) * math.sqrt(settings.dim / ridge) * image)
+
+
+def longest_estimate(settings: Settings) -> float:
+    """Return a bound on ||w||: S + beta/sqrt(lambda)."""
+    radius = confidence_radius(settings, samples=settings.horizon)
+    return settings.parameter_bound + radius / math.sqrt(settings.ridge)
+
+
+def score_noise(
+    settings: Settings, *, layout: ScoreLayout, parameters: Parameters, scale: float
+) -> float:
+    """Return a bound on what CKKS adds to a difference of scores over `scale`.
+
+    The model and the features carry noise eta each, which the other one's norm multiplies: that of
+    (w, A, 1) is at most ||w|| + sqrt(d)/lambda + 1, that of a difference of features over their
+    scale at most 2 (L/scale + lambda) + 1. Each of the F terms adds key switching and rescaling.
+    """
+    model, ridge = NoiseModel(parameters), settings.ridge
+    fresh = 2.0 * (model.encryption(layout.slots) + model.rescaling(layout.slots))
+    weights = longest_estimate(settings) + math.sqrt(settings.dim) / ridge + 1.0
+    features = 2.0 * (settings.length / scale + ridge) + 1.0
+    moved = model.key_switching(layout.slots) + model.rescaling(layout.slots)
+    return float(fresh * (weights + features) + math.sqrt(layout.features) * moved)
+
+
+def comparison_noise(sign: CompositeSign, *, slots: int, parameters: Parameters) -> float:
+    """Return a bound on what CKKS adds to P(x) itself, for a given x."""
+    model = NoiseModel(parameters)
+    added = model.rescaling(slots) + model.key_switching(slots) * 2.0**-parameters.scale_bits
+    total = 0.0
+    for stage in sign.stages:
+        own = added * sum(abs(c) * (2 * k + 1) ** 2 for k, c in enumerate(stage))
+        total = total * _slope(stage) + own
+    return total
+
+
+@lru_cache(maxsize=1024)
+def _slope(stage: tuple[float, ...]) -> float:
+    return float(steepest(stage))

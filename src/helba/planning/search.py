@@ -1,0 +1,319 @@
+"""The planner: from a request to the quickest parameters that carry it.
+
+Searched are the rings of the security table, from the smallest; sign polynomials of the same
+quality but different depth; the levels, from what a round needs to some more, which save refreshes
+of an update; and the digits of key switching. For each the largest scale is tried first: if that is
+too coarse, nothing else will do. Least predicted time wins, a round and its share of the updates.
+Then the scale shrinks to the least that keeps the noise comfortable, since messages grow with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from helba.bandits.fast import CKKS_NOISE, RESOLUTION, SIGN_ERROR, default_sign
+from helba.errors import InvalidInput
+from helba.numerics.argmax import choose_method
+from helba.numerics.composite import CompositeSign
+from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS
+from helba.numerics.sign import cheapest_composition
+from helba.planning.calibration import Calibration
+from helba.planning.chain import levels_of
+from helba.planning.compare_cost import acomp_rotations
+from helba.planning.draft import LEAST_LEVELS, Draft, Limit, Workshop
+from helba.planning.extent import count_updates
+from helba.planning.matrix import MatrixLayout
+from helba.planning.model import ModelAssembly
+from helba.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
+from helba.planning.request import PlanRequest
+from helba.planning.score import ScoreLayout, choose_score_layout
+from helba.planning.security import RING_DIMS
+from helba.planning.selection import largest_scale, possible_digits
+from helba.planning.sizes import switching_key_bytes
+from helba.planning.workload import model_steps
+
+__all__ = ["Found", "find_draft", "fits_slots", "most_key_bytes", "rotations_of", "sign_candidates"]
+
+# Deeper by this many levels an update needs few refreshes; more would only slow the rounds.
+SPARE_LEVELS = 8
+# Levels of the pieces that a round is cut into, at most.
+MOST_PIECE = 16
+DEEPER_SIGNS = 3
+BOOTSTRAP_RING = 1 << 16
+# Noise that is comfortable: the inverse's error, and that of the comparison vector.
+COMFORTABLE_INVERSE = 1e-3
+COMFORTABLE_COMPARISON = CKKS_NOISE
+# Memory of the rotation keys, at most: up to dimension 16, beyond, and without a user's help, which
+# takes rings of more levels.
+KEY_BYTES_OF_SMALL = 2 << 30
+KEY_BYTES_OF_LARGE = 4 << 30
+KEY_BYTES_UNAIDED = 16 << 30
+SMALL_DIM = 16
+# The paper's cold inverse doubles its noise in every step; no scale makes a worst case of it small.
+PAPER_BITS = 50
+MOST_NEWTON_STEPS = 8
+MOST_DEPTH = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The best draft and the workshop that made it."""
+
+    workshop: Workshop
+    draft: Draft
+    cut_round: bool
+
+
+def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Limit:
+    """Return the quickest draft, or the limit that stands in the way."""
+    best: Found | None = None
+    hits: set[Limit] = set()
+    for cut_round in (False, True) if _may_cut(request) else (False,):
+        for ring_dim in _rings(request):
+            found, hit = _best_of_ring(
+                request, ring_dim=ring_dim, calibration=calibration, cut_round=cut_round
+            )
+            hits |= hit
+            if found is None:
+                continue
+            if best is None or found.draft.seconds < best.draft.seconds:
+                best = found
+            if not cut_round and not _may_gain(best.workshop):
+                break
+    if best is not None:
+        return _with_comfortable_scale(best)
+    for limit in (Limit.PRECISION, Limit.LEVELS, Limit.KEYS):
+        if limit in hits:
+            return limit
+    return Limit.SLOTS
+
+
+def _may_gain(workshop: Workshop) -> bool:
+    """Whether a larger ring can be quicker: only if it allows scoring by pairs."""
+    return workshop.layout is not None and workshop.layout.form == "arms"
+
+
+def sign_candidates(arms: int) -> tuple[CompositeSign, ...]:
+    """Return the default sign, and deeper ones of its quality that need fewer products."""
+    first = default_sign(arms)
+    found = [first]
+    for depth in range(first.levels + 1, first.levels + 1 + DEEPER_SIGNS):
+        with suppress(InvalidInput):
+            error = min(SIGN_ERROR, 0.25 / (arms - 1))
+            other = cheapest_composition(resolution=RESOLUTION, error=error, depth=depth)
+            if other not in found:
+                found.append(other)
+    return tuple(found)
+
+
+def rotations_of(workshop: Workshop, *, max_slots: int) -> tuple[int, ...]:
+    """Return the rotation steps of all circuits, in [1, max_slots), each once."""
+    steps = set(_update_rotations(workshop.matrices, workshop.layout))
+    if workshop.layout is not None and workshop.method is not None:
+        steps.update(workshop.layout.rotations_for(workshop.method))
+    else:
+        steps.update(acomp_rotations(workshop.settings.arms))
+    return tuple(sorted({step % max_slots for step in steps} - {0}))
+
+
+@lru_cache(maxsize=64)
+def _update_rotations(matrices: MatrixLayout, layout: ScoreLayout | None) -> tuple[int, ...]:
+    steps = set(matrices.rotations)
+    if layout is not None:
+        steps.update(ModelAssembly(matrix=matrices, score=layout).rotations)
+    return tuple(sorted(steps))
+
+
+def _may_cut(request: PlanRequest) -> bool:
+    """The fast profile's round goes through in one; the paper's, and a root, need refreshes."""
+    return request.refresh != "none" and (request.profile == "paper" or request.bonus == "sqrt")
+
+
+def _rings(request: PlanRequest) -> tuple[int, ...]:
+    if request.ring_dim is not None:
+        return (request.ring_dim,)
+    least = BOOTSTRAP_RING if request.refresh == "bootstrap" else 0
+    return tuple(ring_dim for ring_dim in RING_DIMS if ring_dim >= least)
+
+
+def most_key_bytes(request: PlanRequest) -> int:
+    """Return the memory that the rotation keys may take."""
+    if request.refresh != "client":
+        return KEY_BYTES_UNAIDED
+    return KEY_BYTES_OF_SMALL if request.dim <= SMALL_DIM else KEY_BYTES_OF_LARGE
+
+
+def _best_of_ring(
+    request: PlanRequest, *, ring_dim: int, calibration: Calibration, cut_round: bool
+) -> tuple[Found | None, set[Limit]]:
+    """The best draft of a ring, and the limits that others hit.
+
+    The product of comparisons shows less than their sum, so it is taken wherever it is possible.
+    """
+    hits: set[Limit] = set()
+    for method in _methods(request):
+        best, hit = _best_of_method(
+            request,
+            ring_dim=ring_dim,
+            calibration=calibration,
+            cut_round=cut_round,
+            method=method,
+        )
+        hits |= hit
+        if best is not None:
+            return best, hits
+    return None, hits
+
+
+def _methods(request: PlanRequest) -> tuple[str | None, ...]:
+    """The ways of the argmax, the preferred one first; None in the paper's profile."""
+    if request.profile == "paper":
+        return (None,)
+    if request.argmax != "auto":
+        return (request.argmax,)
+    sign = default_sign(request.arms)
+    if choose_method(sign=sign, arms=request.arms, noise=CKKS_NOISE) == "sum":
+        return ("sum",)
+    return ("product", "sum") if request.arms > 2 else ("product",)
+
+
+def _best_of_method(
+    request: PlanRequest,
+    *,
+    ring_dim: int,
+    calibration: Calibration,
+    cut_round: bool,
+    method: str | None,
+) -> tuple[Found | None, set[Limit]]:
+    best: Found | None = None
+    hits: set[Limit] = set()
+    slots = ring_dim // 2
+    for workshop in _workshops(request, max_slots=slots, calibration=calibration, method=method):
+        if cut_round and best is not None:
+            break  # with refreshes on the way the depth of the sign matters little
+        hits.add(Limit.LEVELS)
+        steps = rotations_of(workshop, max_slots=slots)
+        for parameters in _parameters(workshop, ring_dim=ring_dim, cut_round=cut_round):
+            hits.discard(Limit.LEVELS)
+            if len(steps) * switching_key_bytes(parameters) > most_key_bytes(request):
+                hits.add(Limit.KEYS)
+                continue
+            draft = workshop.draft(parameters, cut_round=cut_round)
+            if isinstance(draft, Limit):
+                hits.add(draft)
+            elif best is None or draft.seconds < best.draft.seconds:
+                best = Found(workshop=workshop, draft=draft, cut_round=cut_round)
+    return best, hits
+
+
+def fits_slots(request: PlanRequest) -> bool:
+    """Whether the largest ring holds matrices and scores, whatever else is missing."""
+    try:
+        _layouts(request, max_slots=_rings(request)[-1] // 2)
+    except InvalidInput:
+        return False
+    return True
+
+
+def _layouts(request: PlanRequest, *, max_slots: int) -> tuple[MatrixLayout, ScoreLayout | None]:
+    matrices = MatrixLayout(dim=request.dim, max_slots=max_slots)
+    if request.profile == "paper":
+        return matrices, None
+    if request.bonus == "quadratic":
+        layout = choose_score_layout(dim=request.dim, arms=request.arms, max_slots=max_slots)
+        return matrices, layout
+    # The root is taken of each arm's bonus, so scores cannot come as differences.
+    layout = ScoreLayout(dim=request.dim, arms=request.arms, form="arms")
+    if layout.compare_slots > max_slots:
+        raise InvalidInput("max_slots", max_slots, f"at least {layout.compare_slots}")
+    return matrices, layout
+
+
+def _workshops(
+    request: PlanRequest, *, max_slots: int, calibration: Calibration, method: str | None
+) -> Iterator[Workshop]:
+    settings = request.settings()
+    try:
+        matrices, layout = _layouts(request, max_slots=max_slots)
+    except InvalidInput:
+        return
+    for sign in (None,) if layout is None else sign_candidates(request.arms):
+        yield Workshop(
+            request=request,
+            settings=settings,
+            calibration=calibration,
+            matrices=matrices,
+            layout=layout,
+            sign=sign,
+            method=method,
+        )
+
+
+def _depths_without_refresh(workshop: Workshop, *, round_levels: int) -> Sequence[int]:
+    """Levels of all updates, of one model and of a round, for one to a few Newton steps."""
+    model = levels_of(model_steps(workshop.matrices, layout=workshop.layout))
+    updates = count_updates(workshop.settings)
+    depths = {
+        updates * MATRIX_PRODUCT_LEVELS * (steps + 1) + model + round_levels
+        for steps in range(1, MOST_NEWTON_STEPS + 1)
+    }
+    return sorted(depth for depth in depths if depth <= MOST_DEPTH)
+
+
+def _parameters(workshop: Workshop, *, ring_dim: int, cut_round: bool) -> Iterator[Parameters]:
+    request, start = workshop.request, workshop.start
+    needed = start + levels_of(workshop.round_steps())
+    depths: Sequence[int] = range(max(needed, start + LEAST_LEVELS), needed + SPARE_LEVELS + 1)
+    if cut_round:
+        depths = range(start + LEAST_LEVELS, start + MOST_PIECE + 1)
+    elif request.refresh == "none":
+        depths = _depths_without_refresh(workshop, round_levels=needed)
+    if request.depth is not None:
+        depths = range(request.depth, request.depth + 1)
+    for depth in depths:
+        fits = False
+        for digits in possible_digits(depth):
+            parameters = largest_scale(
+                ring_dim=ring_dim,
+                depth=depth,
+                digits=digits,
+                security=request.security,
+                scale_bits=request.scale_bits
+                or (PAPER_BITS if request.profile == "paper" else None),
+                secret="sparse" if request.refresh == "bootstrap" else "uniform",
+            )
+            if parameters is not None:
+                fits = True
+                yield parameters
+        if not fits:
+            return
+
+
+def _with_comfortable_scale(best: Found) -> Found:
+    """The same parameters with the fewest scale bits that keep the noise comfortable."""
+    chosen = best.draft.parameters
+    request = best.workshop.request
+    if request.scale_bits is not None or request.profile == "paper" or best.workshop.start:
+        return best
+    for bits in range(LEAST_SECURE_SCALE_BITS, chosen.scale_bits):
+        parameters = largest_scale(
+            ring_dim=chosen.ring_dim,
+            depth=chosen.depth,
+            digits=chosen.digits,
+            security=request.security,
+            scale_bits=bits,
+        )
+        if parameters is None:
+            continue
+        draft = best.workshop.draft(parameters, cut_round=best.cut_round)
+        if (
+            isinstance(draft, Draft)
+            and draft.inverse_error <= COMFORTABLE_INVERSE
+            and draft.comparison_error <= COMFORTABLE_COMPARISON
+            and draft.refreshes_per_update <= best.draft.refreshes_per_update
+        ):
+            return replace(best, draft=draft)
+    return best

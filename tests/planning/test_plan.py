@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from helba.bandits.fast import FastTwin, default_sign
+from helba.circuits.argmax import Rider, comparison_vector
+from helba.circuits.estimate import compute_estimate, refine_estimate
+from helba.circuits.inverse import invert_warm
+from helba.circuits.model import assemble_model
+from helba.circuits.scores import score_differences
+from helba.engine import refresh as engine_refresh
+from helba.errors import HelbaError, InvalidInput
+from helba.planning import chain as chains
+from helba.planning.chain import Step, cut_chain, levels_of
+from helba.planning.compare_cost import argmax_cost, root_cost
+from helba.planning.cost import Cost
+from helba.planning.extent import count_updates
+from helba.planning.matrix import MatrixLayout
+from helba.planning.matrix_cost import estimate_cost, refinement_cost, warm_cost
+from helba.planning.model import ModelAssembly
+from helba.planning.parameters import insecure_parameters
+from helba.planning.planner import make_plan
+from helba.planning.precision import plan_inverse, trace_reach
+from helba.planning.request import PlanRequest
+from helba.planning.score import ScoreLayout, score_cost
+from helba.planning.score_packing import pack_contexts, pack_model, read_answer
+from helba.planning.security import max_log2_qp
+from helba.planning.sizes import message_bytes, switching_key_bytes
+from helba.planning.workload import inverse_steps, model_steps, root_steps, round_steps
+from tests.engines import open_desk
+
+TOY = {"dim": 2, "arms": 2, "horizon": 130, "length": 5.5}
+REQUESTS = [
+    TOY,
+    {"dim": 2, "arms": 2, "horizon": 130, "security": 192},
+    {"dim": 2, "arms": 2, "horizon": 130, "security": 256},
+    {"dim": 8, "arms": 8, "horizon": 1000},
+    {"dim": 8, "arms": 16, "horizon": 10_000},
+    {"dim": 8, "arms": 64, "horizon": 1000},
+    {"dim": 32, "arms": 4, "horizon": 1000, "schedule": "public"},
+    {"dim": 2, "arms": 3, "horizon": 100, "bonus": "sqrt"},
+    {"dim": 2, "arms": 2, "horizon": 130, "profile": "paper", "bonus": "sqrt"},
+    {"dim": 2, "arms": 2, "horizon": 130, "refresh": "bootstrap"},
+    {"dim": 2, "arms": 2, "horizon": 5, "refresh": "none"},
+]
+
+
+def total(steps) -> Cost:
+    return sum((step.cost for step in steps), Cost())
+
+
+@pytest.mark.parametrize("fields", REQUESTS, ids=str)
+def test_plan_keeps_every_limit(fields):
+    plan = make_plan(PlanRequest(**fields))
+    request, parameters = plan.request, plan.parameters
+    limit = max_log2_qp(parameters.ring_dim, security=request.security)
+    assert parameters.security == request.security
+    assert parameters.log2_qp <= limit == plan.max_log2_qp
+    assert plan.slots <= parameters.max_slots
+    if plan.refreshes_per_round == 0:
+        assert plan.round_levels <= parameters.depth
+    if request.refresh == "client":
+        # what a masked refresh needs to fail with a probability of 2^-40 at most
+        assert parameters.first_bits + parameters.scale_bits >= 95
+        assert plan.refreshes_per_update >= 2
+    assert (parameters.secret == "sparse") == (request.refresh == "bootstrap")
+    assert set(plan.certificates) == {"inverse", "argmax", "bonus"}
+    if request.profile == "fast":
+        assert plan.certificates["inverse"].error <= 0.1
+        assert plan.certificates["argmax"].error <= plan.sign.resolution * plan.score_range
+        assert plan.disclosure.revealed_below == plan.sign.resolution * plan.score_range
+    assert all(0 < step < parameters.max_slots for step in plan.rotations)
+    assert {choice.name for choice in plan.reasons} >= {"ring", "depth", "scale", "refresh"}
+
+
+def test_steps_of_a_round_cost_what_their_circuits_do():
+    for arms, form in ((2, "pairs"), (5, "pairs"), (8, "arms")):
+        for schedule in ("trace", "public"):
+            request = PlanRequest(dim=3, arms=arms, horizon=50, schedule=schedule)
+            layout, sign = ScoreLayout(dim=3, arms=arms, form=form), default_sign(arms)
+            riding = schedule == "trace"
+            for method in ("product", "sum"):
+                steps = round_steps(request.settings(), layout=layout, sign=sign, method=method)
+                wanted = score_cost(layout, riding=riding)
+                wanted += argmax_cost(layout, sign=sign, method=method, riding=riding)
+                assert total(steps) == wanted
+
+
+def test_steps_of_an_update_cost_what_their_circuits_do():
+    matrices = MatrixLayout(dim=3, max_slots=1 << 12)
+    layout = ScoreLayout(dim=3, arms=4)
+    for count in (1, 2, 5):
+        steps = inverse_steps(matrices, newton_steps=count)
+        assert total(steps) == warm_cost(matrices, steps=count)
+    assembly = ModelAssembly(matrix=matrices, score=layout)
+    wanted = estimate_cost(matrices) + refinement_cost(matrices) + assembly.cost
+    assert total(model_steps(matrices, layout=layout)) == wanted
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_steps_of_a_root_cost_what_its_circuit_does(count):
+    assert total(root_steps(high=3.0, iterations=count)) == root_cost(high=3.0, iterations=count)
+
+
+def test_chain_is_cut_as_late_as_possible():
+    assert chains.REFRESH_LEVELS == engine_refresh.REFRESH_LEVELS
+    steps = [Step(name=str(i), cost=Cost(levels=2), state=i) for i in range(5)]
+    whole = cut_chain(steps, levels=10)
+    assert whole.refreshes == 0
+    ending = cut_chain(steps, levels=10, ends_fresh=True)
+    assert ending.points == ("4",)
+    assert ending.refreshes == 4
+    short = cut_chain(steps, levels=4)
+    assert [levels_of(piece) for piece in short.pieces] == [2, 2, 2, 4]
+    assert short.levels == 4
+    assert cut_chain(steps, levels=3) is None
+
+
+@pytest.mark.parametrize("fields", [TOY, {"dim": 3, "arms": 5, "horizon": 200}], ids=str)
+def test_round_uses_the_planned_levels_and_keys(fields):
+    plan = make_plan(PlanRequest(**fields))
+    settings = plan.request.settings()
+    desk = open_desk("simulate", parameters=plan.parameters, rotations=plan.rotations)
+    layout = ScoreLayout(dim=settings.dim, arms=settings.arms, form=plan.layout)
+    rng = np.random.default_rng(1)
+    contexts = rng.uniform(-1, 1, (settings.arms, settings.dim)) / math.sqrt(settings.dim)
+    w, inverse = rng.uniform(-1, 1, settings.dim), np.eye(settings.dim)
+    start = plan.parameters.depth - plan.round_levels
+    packed = pack_contexts(layout, contexts=contexts, gamma=0.5, scale=10.0)
+    engine = desk.engine
+    with engine.count() as tally:
+        differences = score_differences(
+            engine,
+            engine.encrypt(packed, level=start),
+            model=engine.encrypt(pack_model(layout, inverse=inverse, estimate=w)),
+            layout=layout,
+        )
+        answer = comparison_vector(
+            engine,
+            differences,
+            layout=layout,
+            sign=plan.sign,
+            method=plan.method,
+            rider=Rider(flip=1),
+        )
+        found = read_answer(layout, values=desk.open(answer), method=plan.method, riding=True)
+    assert answer.level == plan.parameters.depth
+    wanted = score_cost(layout, riding=True)
+    wanted += argmax_cost(layout, sign=plan.sign, method=plan.method, riding=True)
+    assert (tally.products, tally.rotations) == (wanted.products, wanted.rotations)
+    scores = contexts @ w + 0.25 * np.einsum("ij,ij->i", contexts, contexts)
+    assert np.argmax(found.comparison) == np.argmax(scores)
+
+
+def test_update_refreshes_as_often_as_planned():
+    plan = make_plan(PlanRequest(**TOY))
+    desk = open_desk("simulate", parameters=plan.parameters, rotations=plan.rotations)
+    engine, matrices = desk.engine, MatrixLayout(dim=2, max_slots=plan.parameters.max_slots)
+    certificate, refreshed = plan.certificates["inverse"], []
+
+    def renew(vector):
+        refreshed.append(vector.level)
+        return engine.refresh(vector, secret_key=desk.keys.secret)
+
+    V, g = np.array([[31.0, 4.0], [4.0, 9.0]]), np.array([3.0, -2.0])
+    matrix = engine.encrypt(matrices.pack(V))
+    low, high = certificate.interval
+    inverse = invert_warm(
+        engine,
+        matrix=matrix,
+        start=engine.encrypt(matrices.pack(np.linalg.inv(V - np.diag([20.0, 0.0])))),
+        layout=matrices,
+        low=low,
+        high=high,
+        error=certificate.error,
+        refresh=renew,
+    ).value
+    A = renew(inverse)
+    response = engine.encrypt(matrices.pack_by_row(g))
+    w = compute_estimate(engine, inverse=A, response=response, layout=matrices)
+    w = refine_estimate(
+        engine, estimate=w, inverse=A, matrix=matrix, response=response, layout=matrices
+    )
+    assembly = ModelAssembly(matrix=matrices, score=ScoreLayout(dim=2, arms=2, form=plan.layout))
+    model = renew(assemble_model(engine, inverse=A, estimate=w, assembly=assembly))
+    assert len(refreshed) == plan.refreshes_per_update
+    exact = pack_model(assembly.score, inverse=np.linalg.inv(V), estimate=np.linalg.solve(V, g))
+    opened = desk.open(model)[: len(exact)]
+    assert np.allclose(opened, exact, atol=certificate.error)
+
+
+def test_reach_of_the_plan_covers_every_update_of_the_twin():
+    for schedule in ("trace", "public"):
+        request = PlanRequest(dim=2, arms=2, horizon=200, schedule=schedule)
+        twin = FastTwin(request.settings())
+        rng, seen, updates = np.random.default_rng(0), [], 0
+        for _ in range(200):
+            contexts = rng.uniform(-1, 1, (2, 2)) / math.sqrt(2)
+            arm = twin.select(contexts)
+            before = twin.schedule.plays
+            bound = twin.schedule.trace_bound(residual=twin.model.residual)
+            twin.update(contexts[arm], 0.5)
+            if twin.updates > updates:
+                updates = twin.updates
+                seen.append((before, bound))
+        reach = trace_reach(request.settings())
+        # the bound before the last round of a batch, and that round
+        assert max(bound for _, bound in seen) <= reach * (1 + 1e-3)
+        assert updates >= count_updates(request.settings())
+
+
+def test_inverse_error_grows_with_the_noise_until_it_is_refused():
+    settings = PlanRequest(**TOY).settings()
+    errors = [plan_inverse(settings, noise=noise).error for noise in (0.0, 1e-7, 1e-5, 1e-4)]
+    assert errors == sorted(errors)
+    assert errors[0] <= 1e-5
+    assert plan_inverse(settings, noise=0.1) is None
+
+
+def test_more_scale_bits_promise_more():
+    coarse, fine = (make_plan(PlanRequest(**TOY, scale_bits=bits)) for bits in (46, 50))
+    for name in ("inverse", "argmax"):
+        assert fine.certificates[name].error < coarse.certificates[name].error
+
+
+def test_a_machine_twice_as_slow_takes_twice_as_long():
+    from helba.planning.calibration import Calibration, shipped_calibration
+
+    shipped = shipped_calibration()
+    slow = Calibration(
+        coefficients={kind: 2.0 * value for kind, value in shipped.coefficients.items()}, note=""
+    )
+    request = PlanRequest(**TOY)
+    one, two = (make_plan(request, calibration=each) for each in (shipped, slow))
+    assert one.parameters == two.parameters
+    assert two.seconds_per_round == pytest.approx(2.0 * one.seconds_per_round)
+    assert two.seconds_per_update == pytest.approx(2.0 * one.seconds_per_update)
+
+
+def test_sizes_are_those_of_the_polynomials():
+    parameters = insecure_parameters(ring_dim=1 << 14, depth=6, scale_bits=40, digits=4)
+    assert switching_key_bytes(parameters) == pytest.approx(9.4e6, rel=0.01)  # measured
+    bits = 60 + 6 * 40
+    assert message_bytes(parameters) == pytest.approx(2 * (1 << 14) * bits / 8, rel=0.03)
+    assert message_bytes(parameters, level=6) < message_bytes(parameters, level=5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "words"),
+    [
+        ({"dim": 2, "arms": 2, "horizon": 130, "refresh": "none"}, "horizon", "levels"),
+        ({"dim": 64, "arms": 1024, "horizon": 100}, "arms", "slots"),
+        ({"dim": 512, "arms": 2, "horizon": 100}, "dim", "slots"),
+        ({"dim": 8, "arms": 4, "horizon": 10**8}, "horizon", "noise"),
+        (
+            {**TOY, "ring_dim": 1 << 16, "depth": 100, "scale_bits": 49},
+            "log2(QP)",
+            "at most 1747",
+        ),
+        ({**TOY, "depth": 3}, "depth", "levels"),
+        ({**TOY, "scale_bits": 35}, "scale_bits", "noise"),
+    ],
+)
+def test_impossible_request_names_its_limit(fields, name, words):
+    with pytest.raises(InvalidInput) as caught:
+        make_plan(PlanRequest(**fields))
+    assert caught.value.name == name
+    assert words in str(caught.value)
+
+
+def test_nearest_request_is_possible():
+    fields = {"dim": 2, "arms": 2, "horizon": 130, "refresh": "none"}
+    with pytest.raises(InvalidInput) as caught:
+        make_plan(PlanRequest(**fields))
+    most = int(caught.value.allowed.split()[2])
+    assert make_plan(PlanRequest(**{**fields, "horizon": most})).refreshes_per_update == 0
+    with pytest.raises(InvalidInput):
+        make_plan(PlanRequest(**{**fields, "horizon": most + 1}))
+
+
+def test_ring_without_room_is_refused():
+    with pytest.raises(HelbaError, match=r"2\^13"):
+        make_plan(PlanRequest(**TOY, ring_dim=1 << 13))
+
+
+@pytest.mark.parametrize(
+    "change", [{"refresh": "hope"}, {"security": 127}, {"ring_dim": 5}, {"dim": 0}, {"arms": 1}]
+)
+def test_request_that_makes_no_sense_is_refused(change):
+    with pytest.raises(InvalidInput):
+        PlanRequest(**{**TOY, **change})
+
+
+@pytest.mark.parametrize(
+    ("dim", "arms", "gibibytes"), [(16, 16, 2), (16, 64, 2), (8, 16, 2), (32, 4, 4), (32, 32, 4)]
+)
+def test_rotation_keys_stay_within_their_memory(dim: int, arms: int, gibibytes: int) -> None:
+    plan = make_plan(PlanRequest(dim=dim, arms=arms, horizon=1000))
+    assert 0 < len(plan.rotations) * plan.switching_key_bytes <= gibibytes << 30
+
+
+def test_argmax_by_product_is_preferred_where_it_fits_and_can_be_told() -> None:
+    assert make_plan(PlanRequest(dim=8, arms=8, horizon=1000)).method == "product"
+    crowded = make_plan(PlanRequest(dim=16, arms=16, horizon=1000))
+    assert crowded.method == "sum"
+    assert "do not fit" in next(c.reason for c in crowded.reasons if c.name == "argmax")
+    told = make_plan(PlanRequest(dim=8, arms=8, horizon=1000, argmax="sum"))
+    assert told.method == "sum"
+    assert (
+        told.seconds_per_round
+        < make_plan(PlanRequest(dim=8, arms=8, horizon=1000)).seconds_per_round
+    )
