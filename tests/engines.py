@@ -33,6 +33,10 @@ def open_desk(scheme: str, *, parameters: Parameters, rotations: object = ()) ->
 
 @lru_cache(maxsize=16)
 def _desk(scheme: str, parameters: Parameters, rotations: tuple[int, ...]) -> Desk:
+    return new_desk(scheme, parameters=parameters, rotations=rotations)
+
+
+def new_desk(scheme: str, *, parameters: Parameters, rotations: tuple[int, ...] = ()) -> Desk:
     chosen = get_scheme(scheme)
     keys = chosen.generate_keys(parameters, rotations=rotations)
     return Desk(engine=chosen.engine(keys.public, evaluation_key=keys.evaluation), keys=keys)

@@ -33,7 +33,12 @@ def decrypt_with_another_key(
     """Use a key of one's own, as it is or under the tag of the true one."""
     secret = get_scheme("ckks").generate_keys(parameters).secret
     if forged:
-        secret = SecretKey(parameters=parameters, tag=vector.tag, payload=secret._payload)
+        secret = SecretKey(
+            parameters=parameters,
+            tag=vector.tag,
+            payload=secret._payload,
+            identity=engine.public_key.identity,
+        )
     return engine.decrypt(vector, secret_key=secret)
 
 

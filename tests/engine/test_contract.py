@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,6 +141,20 @@ def test_rotation_is_cyclic_and_to_the_left(desk: Desk) -> None:
     np.testing.assert_allclose(desk.open(total), expected, **CLOSE)
 
 
+def test_a_pending_product_is_rotated_before_it_is_rescaled(desk: Desk) -> None:
+    x = numbers(5)
+    vector = desk.engine.encrypt(x)
+    with desk.engine.count() as tally:
+        product = desk.engine.multiply(vector, vector)
+        moved = desk.engine.rotate(product, 1)
+        total = desk.engine.sum_rotations(product, [0, 1, 2])
+        both = desk.engine.add(moved, total)
+    assert (tally.of("relinearise"), tally.of("rescale")) == (1, 0)
+    assert moved.level == total.level == both.level == 1
+    expected = sum(np.roll(x * x, -s) for s in (0, 1, 1, 2))
+    np.testing.assert_allclose(desk.open(both), expected, **CLOSE)
+
+
 def test_a_rotation_uses_any_key_that_moves_the_slots_alike(desk: Desk) -> None:
     # 4 slots: one to the right is three to the left, and three is a key
     x = numbers(5)[:4]
@@ -209,17 +224,34 @@ def test_a_mask_serves_once(desk: Desk) -> None:
         desk.engine.finish_refresh(reply, pending)
 
 
-def test_a_reply_to_another_refresh_gives_garbage_not_the_message(desk: Desk) -> None:
-    x = numbers(8)
-    request, _ = desk.engine.begin_refresh(desk.engine.encrypt(x))
-    _, other = desk.engine.begin_refresh(desk.engine.encrypt(x))
+def test_a_reply_to_another_refresh_is_refused(desk: Desk) -> None:
+    request, _ = desk.engine.begin_refresh(desk.engine.encrypt(numbers(8)))
+    _, other = desk.engine.begin_refresh(desk.engine.encrypt(numbers(8)))
     reply = desk.engine.answer_refresh(request, secret_key=desk.keys.secret)
-    wrong = desk.engine.finish_refresh(reply, other)
-    try:
-        seen = desk.open(wrong)
-    except EngineError:
-        return  # CKKS may find it unreadable
-    assert np.abs(seen - x).max() > 1.0
+    with pytest.raises(WrongVector, match="another refresh"):
+        desk.engine.finish_refresh(reply, other)
+
+
+@pytest.mark.parametrize("slots", [1, 8])
+def test_a_reply_under_a_false_name_gives_garbage_not_the_message(desk: Desk, slots: int) -> None:
+    x = numbers(8)[:slots]
+    for _ in range(4):
+        request, _ = desk.engine.begin_refresh(desk.engine.encrypt(x))
+        _, other = desk.engine.begin_refresh(desk.engine.encrypt(x))
+        reply = desk.engine.answer_refresh(request, secret_key=desk.keys.secret)
+        wrong = desk.engine.finish_refresh(replace(reply, id=other.id), other)
+        try:
+            seen = desk.open(wrong)
+        except EngineError:
+            continue  # CKKS finds it unreadable
+        assert np.abs(seen - x).max() > 1.0
+
+
+def test_a_refresh_needs_two_primes_with_room(scheme: str) -> None:
+    narrow = insecure_parameters(ring_dim=1 << 10, depth=4, scale_bits=30, first_bits=50)
+    desk = open_desk(scheme, parameters=narrow)
+    with pytest.raises(EngineError, match="95 bits"):
+        desk.engine.begin_refresh(desk.engine.encrypt([1.0, 2.0]))
 
 
 def test_operands_must_match(desk: Desk, scheme: str) -> None:
@@ -255,6 +287,11 @@ def test_input_that_is_no_vector_is_refused(desk: Desk) -> None:
     vector = desk.engine.encrypt([1.0, 2.0])
     with pytest.raises(InvalidInput):
         desk.engine.multiply_scalar(vector, float("nan"))
+    for constant in (float("nan"), float("inf")):
+        with pytest.raises(InvalidInput):
+            desk.engine.combine([(vector, 1.0)], constant=constant)
+        with pytest.raises(InvalidInput):
+            desk.engine.add_plain(vector, constant)
     with pytest.raises(InvalidInput):
         desk.engine.combine([])
     with pytest.raises(InvalidInput):

@@ -10,7 +10,7 @@ from helba.engine import EncryptedVector, Engine
 from helba.engine.simulator import SimulatedEngine
 from helba.errors import OutOfRange
 from helba.planning.parameters import Parameters, insecure_parameters
-from tests.engines import open_desk
+from tests.engines import new_desk, open_desk
 
 pytestmark = pytest.mark.ckks
 
@@ -97,6 +97,79 @@ def test_a_refresh_errs_within_the_bound() -> None:
                 bounds.append(desk.engine.noise_bound(fresh))
         assert errors[0] <= bounds[0]
         assert errors[1] <= 2.0**-39
+
+
+@pytest.mark.parametrize(("depth", "digits"), [(2, 3), (7, 4), (7, 2), (7, 1)])
+@pytest.mark.parametrize("slots", [64, 4096])
+def test_the_peak_of_key_switching_is_within_the_bound(depth: int, digits: int, slots: int) -> None:
+    # a quiet vector, all slots: the biased division by P shows in slot 0
+    parameters = insecure_parameters(
+        ring_dim=1 << 13, depth=depth, scale_bits=40, digits=digits, first_bits=60
+    )
+    ratios = []
+    for seed in range(3):
+        found, bounds = {}, {}
+        for scheme in ("ckks", "simulate"):
+            desk = new_desk(scheme, parameters=parameters, rotations=(1, 2, 3))
+            engine = desk.engine
+            x = np.random.default_rng(seed).uniform(-1, 1, slots)
+            quiet = engine.lower(engine.multiply_scalar(engine.encrypt(x), 1e-3), 1)
+            made = {
+                "rotate": engine.rotate(quiet, 1),
+                "many": engine.rotate_many(quiet, [1, 2])[1],
+                "sum": engine.sum_rotations(quiet, [1, 2, 3]),
+            }
+            for name, vector in made.items():
+                found[scheme, name] = desk.open(vector)
+                if isinstance(engine, SimulatedEngine):
+                    bounds[name] = engine.noise_bound(vector)
+        for name, bound in bounds.items():
+            error = np.abs(found["ckks", name] - found["simulate", name]).max()
+            assert error <= bound, name
+            ratios.append(error / bound)
+    assert max(ratios) > 0.02
+
+
+def test_errors_that_all_copies_share_survive_folding() -> None:
+    parameters = insecure_parameters(ring_dim=1 << 12, depth=4, scale_bits=40)
+    real_desk = open_desk("ckks", parameters=parameters, rotations=ROTATIONS)
+    simulated = open_desk("simulate", parameters=parameters, rotations=ROTATIONS)
+    results = []
+    for desk in (real_desk, simulated):
+        wide = desk.engine.repeat(desk.engine.encrypt([2.0**15, 1.0]), 2048)
+        folded = desk.engine.fold(desk.engine.multiply_scalar(wide, 0.1234567), 2)
+        results.append(folded)
+    error = np.abs(real_desk.open(results[0]) - simulated.open(results[1])).max()
+    assert error <= simulated.engine.noise_bound(results[1])
+    back = simulated.engine.repeat(results[1], 2048)
+    assert simulated.engine.noise_bound(back) >= simulated.engine.noise_bound(results[1])
+
+
+@pytest.mark.parametrize(("bits", "size"), [(59, 1e2), (50, 1e6), (40, 1e9), (40, 1.0)])
+def test_large_values_lose_no_more_than_double_precision_allows(bits: int, size: float) -> None:
+    parameters = insecure_parameters(
+        ring_dim=1 << 12, depth=4, scale_bits=bits, first_bits=60, digits=5
+    )
+    real_desk = open_desk("ckks", parameters=parameters)
+    simulated = open_desk("simulate", parameters=parameters)
+    x = size * np.random.default_rng(3).uniform(-1, 1, 64)
+    pairs = []
+    for desk in (real_desk, simulated):
+        vector = desk.engine.encrypt(x)
+        pairs.append(
+            (vector, desk.engine.add_plain(vector, size), desk.engine.add_plain(vector, x))
+        )
+    for found, model in zip(*pairs, strict=True):
+        error = np.abs(real_desk.open(found) - simulated.open(model)).max()
+        assert error <= simulated.engine.noise_bound(model)
+
+
+def test_a_refresh_of_values_that_may_wrap_is_refused_by_the_simulator() -> None:
+    simulated = open_desk("simulate", parameters=insecure_narrow)
+    limit = 2.0 ** (60 - 30 - 11)
+    simulated.engine.begin_refresh(simulated.engine.encrypt([limit, 0.0]))
+    with pytest.raises(OutOfRange, match="refresh"):
+        simulated.engine.begin_refresh(simulated.engine.encrypt([1.01 * limit, 0.0]))
 
 
 def test_what_wraps_around_in_ckks_is_refused_by_the_simulator() -> None:

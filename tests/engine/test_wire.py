@@ -70,7 +70,6 @@ def test_computed_vectors_survive(desk: Desk) -> None:
         "lower": (engine.lower(a, 5), x),
         "repeat": (engine.repeat(a, 2 * SLOTS), np.tile(x, 2)),
         "refresh": (engine.refresh(engine.lower(a, 3), secret_key=desk.keys.secret), x),
-        "nothing": (engine.subtract(a, a), np.zeros(SLOTS)),
     }
     for name, (vector, expected) in made.items():
         loaded = again(desk, vector)
@@ -91,6 +90,19 @@ def test_writing_twice_gives_the_same_bytes(desk: Desk) -> None:
     assert desk.engine.vector_to_bytes(vector) == data
     assert desk.engine.vector_to_bytes(desk.engine.vector_from_bytes(data)) == data
     assert desk.engine.vector_to_bytes(desk.engine.vector_from_bytes(memoryview(data))) == data
+
+
+def test_buffers_of_any_layout_are_read(desk: Desk) -> None:
+    vector = desk.engine.encrypt(numbers())
+    data = desk.engine.vector_to_bytes(vector)
+    spread = np.repeat(np.frombuffer(data, dtype=np.uint8), 2)
+    words = np.frombuffer(data + bytes(-len(data) % 8), dtype=">u8")
+    for strided in (memoryview(spread)[::2], bytearray(data)):
+        loaded = desk.engine.vector_from_bytes(strided)
+        np.testing.assert_allclose(desk.open(loaded), numbers(), **CLOSE)
+    for wrong in (memoryview(data)[::2], memoryview(data)[::-1], memoryview(words)[:-1]):
+        with pytest.raises(DamagedData):
+            desk.engine.vector_from_bytes(wrong)
 
 
 def test_shape_other_than_expected_is_refused(desk: Desk) -> None:
@@ -184,8 +196,41 @@ def test_messages_of_one_kind_are_not_read_as_another(desk: Desk) -> None:
 def test_vector_as_large_as_a_request_is_not_taken_for_one(desk: Desk) -> None:
     level = insecure_small.depth - 1
     data = desk.engine.vector_to_bytes(desk.engine.encrypt(numbers(), level=level))
+    with pytest.raises(DamagedData, match="detail"):
+        desk.engine.request_from_bytes(open_sealed(data, kind=1).seal())
+    opened = open_sealed(data, kind=1, level=3)
+    opened.detail = bytes(16)
     with pytest.raises(DamagedData, match="level 3 instead of 5"):
-        desk.engine.request_from_bytes(open_sealed(data, kind=1, level=3).seal())
+        desk.engine.request_from_bytes(opened.seal())
+
+
+def test_id_of_a_refresh_survives_and_tells_replies_apart(desk: Desk) -> None:
+    engine = desk.engine
+    vectors = [engine.encrypt(numbers(seed)) for seed in (1, 2)]
+    (request, pending), (other, other_pending) = (engine.begin_refresh(v) for v in vectors)
+    asked = engine.request_from_bytes(engine.request_to_bytes(request))
+    assert asked.id == request.id == pending.id != other.id
+    reply = engine.answer_refresh(asked, secret_key=desk.keys.secret)
+    got = engine.reply_from_bytes(engine.reply_to_bytes(reply))
+    assert got.id == request.id
+    with pytest.raises(WrongVector, match="another refresh"):
+        engine.finish_refresh(got, other_pending)
+    np.testing.assert_allclose(desk.open(engine.finish_refresh(got, pending)), numbers(1), **CLOSE)
+
+
+@pytest.mark.parametrize("size", [0, 15, 17])
+def test_refresh_without_an_id_is_refused(desk: Desk, size: int) -> None:
+    engine = desk.engine
+    request, _ = engine.begin_refresh(engine.encrypt(numbers()))
+    reply = engine.answer_refresh(request, secret_key=desk.keys.secret)
+    for data, read in (
+        (engine.request_to_bytes(request), engine.request_from_bytes),
+        (engine.reply_to_bytes(reply), engine.reply_from_bytes),
+    ):
+        opened = open_sealed(data)
+        opened.detail = bytes(size)
+        with pytest.raises(DamagedData, match="detail"):
+            read(opened.seal())
 
 
 # -- keys
@@ -229,25 +274,71 @@ def test_key_without_security_needs_a_word_of_the_caller(desk: Desk, scheme: str
 def test_parameters_that_claim_too_much_are_refused(desk: Desk, scheme: str) -> None:
     chosen = get_scheme(scheme)
     opened = open_sealed(chosen.public_key_to_bytes(desk.keys.public))
-    fields = json.loads(opened.detail)["parameters"]
+    document = json.loads(opened.detail)
+    fields = document["parameters"]
     for change in (
         {"security": 128},
         {"security": 128, "ring_dim": 1 << 13},
         {"ring_dim": 1 << 40},
         {"ring_dim": 3000},
         {"depth": 10**9},
+        {"depth": -1},
+        {"depth": 0, "digits": 0},
+        {"scale_bits": 10**400},
         {"depth": 6.0},
         {"secret": "none"},
         {"more": 1},
     ):
-        document = {
-            "bootstrap_slots": 0,
-            "parameters": {**fields, **change},
-            "rotations": [],
-        }
-        opened.detail = json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+        changed = {**document, "parameters": {**fields, **change}}
+        opened.detail = json.dumps(changed, separators=(",", ":"), sort_keys=True).encode()
         with pytest.raises(DamagedData, match="admissible"):
             chosen.public_key_from_bytes(opened.seal(), allow_insecure=True)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, OverflowError, AttributeError, IndexError])
+def test_parameters_that_break_their_own_check_are_refused(
+    desk: Desk, scheme: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from helba.engine import description
+
+    def fail(**_: object) -> Parameters:
+        raise error
+
+    data = get_scheme(scheme).public_key_to_bytes(desk.keys.public)
+    monkeypatch.setattr(description, "insecure_parameters", fail)
+    with pytest.raises(DamagedData, match="admissible"):
+        get_scheme(scheme).public_key_from_bytes(data, allow_insecure=True)
+
+
+@pytest.mark.parametrize("identity", [None, 7, "x", "0" * 63, "0" * 65, "A" * 64, ["0" * 64]])
+def test_identity_of_another_form_is_refused(desk: Desk, scheme: str, identity: object) -> None:
+    opened = open_sealed(get_scheme(scheme).public_key_to_bytes(desk.keys.public))
+    document = {**json.loads(opened.detail), "identity": identity}
+    opened.detail = json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+    with pytest.raises(DamagedData, match="admissible"):
+        get_scheme(scheme).public_key_from_bytes(opened.seal(), allow_insecure=True)
+
+
+def test_public_key_is_the_one_that_it_names(desk: Desk, scheme: str) -> None:
+    opened = open_sealed(get_scheme(scheme).public_key_to_bytes(desk.keys.public))
+    document = {**json.loads(opened.detail), "identity": "0" * 64}
+    opened.detail = json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+    with pytest.raises(DamagedData, match="not the one that it names"):
+        get_scheme(scheme).public_key_from_bytes(opened.seal(), allow_insecure=True)
+
+
+def test_evaluation_key_other_than_expected_is_refused(desk: Desk, scheme: str) -> None:
+    chosen = get_scheme(scheme)
+    data = chosen.evaluation_key_to_bytes(desk.keys.evaluation)
+    for rotations in ((), (1, 2), (1, 2, 3, 4)):
+        with pytest.raises(DamagedData, match="other rotations"):
+            chosen.evaluation_key_from_bytes(data, parameters=insecure_small, rotations=rotations)
+    with pytest.raises(DamagedData, match="other slots"):
+        chosen.evaluation_key_from_bytes(data, parameters=insecure_small, bootstrap_slots=8)
+    key = chosen.evaluation_key_from_bytes(
+        data, parameters=insecure_small, rotations=[3, 2, 1, 1], bootstrap_slots=0
+    )
+    assert key.rotations == {1, 2, 3}
 
 
 @pytest.mark.parametrize(

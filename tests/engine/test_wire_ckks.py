@@ -1,17 +1,15 @@
-"""CKKS as bytes: close to the entropy, one structure for each shape, keys that stay with owners."""
+"""CKKS as bytes: close to the entropy, one structure for each shape, nothing that hides nothing."""
 
 from __future__ import annotations
 
-import gc
 import math
-import struct
 
 import numpy as np
 import pytest
 
-from helba.engine import EvaluationKey, get_scheme
+from helba.engine import get_scheme
 from helba.engine.packing import pack_words, unpack_words
-from helba.errors import DamagedData, MissingKey
+from helba.errors import DamagedData, EngineError
 from helba.planning.parameters import Parameters, insecure_parameters
 from tests.engine.tampering import open_sealed
 from tests.engines import Desk, open_desk
@@ -143,152 +141,52 @@ def test_payload_that_unpacks_to_another_size_is_refused(desk: Desk) -> None:
             desk.engine.vector_from_bytes(opened.seal())
 
 
-# -- evaluation keys
+@pytest.mark.parametrize("level", [0, 6])
+def test_payload_shorter_than_residues_can_be_is_refused_unread(desk: Desk, level: int) -> None:
+    from helba.engine import packing
 
-
-def make_key(rotations: tuple[int, ...] = (1, 2)) -> tuple[Desk, bytes]:
-    scheme = get_scheme("ckks")
-    keys = scheme.generate_keys(insecure_small, rotations=rotations)
-    engine = scheme.engine(keys.public, evaluation_key=keys.evaluation)
-    return Desk(engine=engine, keys=keys), scheme.evaluation_key_to_bytes(keys.evaluation)
-
-
-def load_key(data: bytes) -> EvaluationKey:
-    return get_scheme("ckks").evaluation_key_from_bytes(data, parameters=insecure_small)
-
-
-def held(tag: str) -> tuple[int, int]:
-    """How many relinearisation and rotation keys OpenFHE holds for an owner."""
-    import openfhe as fhe
-
-    return (
-        len(fhe.CryptoContext.GetAllEvalMultKeys().get(tag, [])),
-        len(fhe.CryptoContext.GetExistingEvalAutomorphismKeyIndices(tag)),
-    )
-
-
-def test_evaluation_key_loaded_twice_stays_until_both_are_gone() -> None:
-    desk, data = make_key()
-    tag = desk.keys.public.tag
-    copies = [load_key(data), load_key(data)]
-    assert held(tag) == (1, 2)
-    copies.pop()
-    gc.collect()
-    assert held(tag) == (1, 2)
-    x = desk.engine.encrypt(np.arange(SLOTS))
-    made = desk.open(desk.engine.rotate(desk.engine.multiply(x, x), 1))
-    np.testing.assert_allclose(made, np.roll(np.arange(SLOTS) ** 2, -1), **CLOSE)
-    del desk, x
-    gc.collect()
-    assert held(tag) == (1, 2)
-    copies.clear()
-    gc.collect()
-    assert held(tag) == (0, 0)
-
-
-def test_evaluation_key_of_one_owner_leaves_the_others_alone(desk: Desk) -> None:
-    before = held(desk.keys.public.tag)
-    other, data = make_key()
-    tag = other.keys.public.tag
-    del other
-    gc.collect()
-    assert held(tag) == (0, 0)
-    key = load_key(data)
-    assert held(tag) == (1, 2)
-    assert held(desk.keys.public.tag) == before
-    del key
-    gc.collect()
-    assert held(tag) == (0, 0)
-    assert held(desk.keys.public.tag) == before == (1, 3)
-
-
-def test_damaged_evaluation_key_leaves_nothing_behind() -> None:
-    desk, data = make_key()
-    tag = desk.keys.public.tag
-    del desk
-    gc.collect()
+    data = desk.engine.vector_to_bytes(desk.engine.encrypt(np.ones(SLOTS), level=level))
+    count = 2 * (insecure_small.depth + 1 - level) * insecure_small.ring_dim
+    blocks = -(-8 * count // packing.BLOCK_BYTES)
+    starts = packing.HEADER.size + 4 * blocks + 4 * np.arange(blocks, dtype="<i4")
     opened = open_sealed(data)
-    sizes, rest = [], opened.payload
-    while rest:
-        (size,) = struct.unpack_from("<Q", rest)
-        sizes.append(8 + size)
-        rest = rest[8 + size :]
-    assert len(sizes) == 3
-    for payload in (
-        opened.payload[: sum(sizes[:2])],
-        opened.payload + opened.payload[: sizes[0]],
-        opened.payload[:-1],
-        opened.payload + b"x",
-        opened.payload[: sum(sizes[:2])] + struct.pack("<Q", 1 << 60),
-        opened.payload[: sum(sizes[:2])] + struct.pack("<Q", 20) + bytes(20),
-        b"",
+    opened.payload = starts.astype("<i4").tobytes() + bytes(4 * blocks)
+    assert not unpack_words(memoryview(opened.payload), count=count).any()  # 1 kB becomes 200
+    with pytest.raises(DamagedData, match="shorter than residues can be"):
+        desk.engine.vector_from_bytes(opened.seal())
+
+
+# -- what hides nothing
+
+
+def test_vector_that_is_no_encryption_is_not_written(desk: Desk) -> None:
+    engine = desk.engine
+    a = engine.encrypt(np.ones(SLOTS))
+    nothing = engine.subtract(a, a)
+    for vector in (
+        nothing,
+        engine.add_plain(nothing, 1.0),
+        engine.multiply_plain(a, [0.0] * SLOTS),
     ):
-        opened.payload = payload
-        with pytest.raises(DamagedData):
-            load_key(opened.seal())
-        assert held(tag) == (0, 0)
+        with pytest.raises(EngineError, match="no encryption"):
+            engine.vector_to_bytes(vector)
+    hidden = engine.add(nothing, engine.encrypt(np.zeros(SLOTS)))
+    loaded = engine.vector_from_bytes(engine.vector_to_bytes(hidden))
+    np.testing.assert_allclose(desk.open(loaded), np.zeros(SLOTS), **CLOSE)
 
 
-def test_loading_does_not_replace_a_key_in_use() -> None:
-    desk, _ = make_key()
-    _, other = make_key()
-    forged = open_sealed(other, tag=desk.keys.public.tag.encode()).seal()
-    false_key = load_key(forged)
-    assert false_key.tag == desk.keys.public.tag
-    x = desk.engine.encrypt(np.arange(SLOTS))
-    made = desk.open(desk.engine.rotate(desk.engine.multiply(x, x), 1))
-    np.testing.assert_allclose(made, np.roll(np.arange(SLOTS) ** 2, -1), **CLOSE)
-
-
-@pytest.mark.parametrize("tag", [b"simulated-00", b"0" * 31, b"0" * 33, b"z" * 32])
-def test_key_with_a_false_tag_is_refused(desk: Desk, tag: bytes) -> None:
-    scheme = get_scheme("ckks")
-    public = open_sealed(scheme.public_key_to_bytes(desk.keys.public), tag=tag).seal()
-    with pytest.raises(DamagedData, match="tag"):
-        scheme.public_key_from_bytes(public, allow_insecure=True)
-    evaluation = open_sealed(scheme.evaluation_key_to_bytes(desk.keys.evaluation), tag=tag).seal()
-    with pytest.raises(DamagedData, match="tag"):
-        scheme.evaluation_key_from_bytes(evaluation, allow_insecure=True)
-
-
-def test_evaluation_key_that_openfhe_lost_is_not_written() -> None:
-    from helba.engine.ckks.ownership import forget_keys
-
-    desk, _ = make_key()
-    forget_keys(desk.keys.public.tag)
-    with pytest.raises(MissingKey):
-        get_scheme("ckks").evaluation_key_to_bytes(desk.keys.evaluation)
-
-
-def test_keys_made_as_samples_leave_nothing_in_the_maps() -> None:
-    import openfhe as fhe
-
-    scheme = get_scheme("ckks")
-    keys = scheme.generate_keys(insecure_parameters(ring_dim=1 << 10, depth=3), rotations=(1,))
-    owners = set(fhe.CryptoContext.GetAllEvalAutomorphismKeys())
-    assert keys.public.tag in owners
-    scheme.evaluation_key_to_bytes(keys.evaluation)
-    assert set(fhe.CryptoContext.GetAllEvalAutomorphismKeys()) == owners
-
-
-@pytest.mark.slow
-def test_bootstrapping_keys_survive() -> None:
-    scheme = get_scheme("ckks")
-    parameters = insecure_parameters(
-        ring_dim=1 << 10, depth=18, scale_bits=50, digits=4, secret="sparse"
-    )
-    keys = scheme.generate_keys(parameters, rotations=(1,), bootstrap_slots=SLOTS)
-    data = scheme.evaluation_key_to_bytes(keys.evaluation)
-    public, secret = keys.public, keys.secret
-    del keys
-    gc.collect()
-    assert held(public.tag) == (0, 0)
-    key = scheme.evaluation_key_from_bytes(data, parameters=parameters)
-    assert key.bootstrap_slots == SLOTS
-    engine = scheme.engine(public, evaluation_key=key)
-    x = np.linspace(-1, 1, SLOTS)
-    fresh = engine.rotate(engine.bootstrap(engine.encrypt(x, level=parameters.depth - 1)), 1)
-    assert fresh.levels_left > 1
-    np.testing.assert_allclose(
-        engine.decrypt(fresh, secret_key=secret), np.roll(x, -1), rtol=0, atol=1e-3
-    )
+@pytest.mark.parametrize("polynomial", [0, 1])
+def test_polynomial_of_zeros_is_not_read(desk: Desk, polynomial: int) -> None:
+    scheme, engine = get_scheme("ckks"), desk.engine
+    shape = (2, insecure_small.depth + 1, insecure_small.ring_dim)
+    vector = open_sealed(engine.vector_to_bytes(engine.encrypt(np.ones(SLOTS))))
+    public = open_sealed(scheme.public_key_to_bytes(desk.keys.public))
+    for opened in (vector, public):
+        words = unpack_words(memoryview(opened.payload), count=int(np.prod(shape))).reshape(shape)
+        words = words.copy()
+        words[polynomial] = 0
+        opened.payload = words.tobytes()
+    with pytest.raises(DamagedData, match="hides nothing"):
+        engine.vector_from_bytes(vector.seal())
+    with pytest.raises(DamagedData, match="hides nothing"):
+        scheme.public_key_from_bytes(public.seal(), parameters=insecure_small)

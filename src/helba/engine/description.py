@@ -1,4 +1,4 @@
-"""What a key's envelope says about it: its parameters, and what an evaluation key can do.
+"""What a key's envelope says about it: parameters, whose it is, what an evaluation key can do.
 
 It is JSON in one form only, so that equal keys have equal bytes. Reading it checks the parameters
 again, with the security table: bytes cannot make parameters that the program itself would refuse.
@@ -7,6 +7,7 @@ again, with the security table: bytes cannot make parameters that the program it
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -20,14 +21,30 @@ __all__ = ["Description"]
 
 _NUMBERS = ("ring_dim", "depth", "scale_bits", "digits", "first_bits")
 _FIELDS = {*_NUMBERS, "security", "secret"}
+_IDENTITY = re.compile(r"(?:[0-9a-f]{64})?")
 _LEAST_RING_DIM = 1 << 4  # OpenFHE works from there on; only insecure parameters go below 2^13
+# what a document of any other form runs into
+_REFUSALS = (
+    HelbaError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """`parameters` of a key; `rotations` and `bootstrap_slots` of an evaluation key."""
+    """`parameters` of a key; `rotations` and `bootstrap_slots` of an evaluation key.
+
+    `identity` is the digest of the public key that the key belongs to, and empty in a scheme
+    without public keys to speak of.
+    """
 
     parameters: Parameters
+    identity: str = ""
     rotations: tuple[int, ...] = ()
     bootstrap_slots: int = 0
 
@@ -35,6 +52,7 @@ class Description:
         """Return the one way to write it."""
         fields = asdict(self.parameters)
         document = {
+            "identity": self.identity,
             "parameters": {name: fields[name] for name in sorted(_FIELDS)},
             "rotations": list(self.rotations),
             "bootstrap_slots": self.bootstrap_slots,
@@ -55,11 +73,12 @@ class Description:
             parameters = _read_parameters(document["parameters"])
             found = cls(
                 parameters=parameters,
+                identity=_read_identity(document["identity"]),
                 rotations=_read_steps(document["rotations"], below=parameters.max_slots),
                 bootstrap_slots=_read_number(document["bootstrap_slots"]),
             )
             require_bootstrap(parameters, slots=found.bootstrap_slots)
-        except (HelbaError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except _REFUSALS as error:
             raise DamagedData("the key does not describe admissible parameters") from error
         if found.to_bytes() != data:
             raise DamagedData("the key's description is not in its one form")
@@ -81,6 +100,12 @@ def _read_parameters(fields: Any) -> Parameters:
         return insecure_parameters(**numbers, secret=str(fields["secret"]))
     security = _read_number(fields["security"])
     return Parameters(**numbers, security=security, secret=str(fields["secret"]))
+
+
+def _read_identity(value: Any) -> str:
+    if type(value) is not str or _IDENTITY.fullmatch(value) is None:
+        raise ValueError("not an identity")
+    return value
 
 
 def _read_steps(steps: Iterable[Any], *, below: int) -> tuple[int, ...]:

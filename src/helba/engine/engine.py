@@ -14,46 +14,44 @@ Rules that hold for every engine:
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from helba.engine.keys import EvaluationKey, PublicKey, SecretKey
+from helba.engine.bookkeeping import Bookkeeping
+from helba.engine.keys import SecretKey
 from helba.engine.primitives import Array
-from helba.engine.refresh import REFRESH_LEVELS, PendingRefresh, RefreshReply, RefreshRequest
+from helba.engine.refresh import (
+    REFRESH_BITS,
+    REFRESH_ID_BYTES,
+    REFRESH_LEVELS,
+    PendingRefresh,
+    RefreshReply,
+    RefreshRequest,
+)
 from helba.engine.serialiser import Serialiser
 from helba.engine.tally import Tally
 from helba.engine.vector import Body, EncryptedVector
 from helba.errors import (
+    EngineError,
     InvalidInput,
     LevelsExhausted,
     MissingKey,
-    OutOfRange,
     WrongVector,
     require_whole,
 )
 from helba.numerics.evaluation import is_addition
-from helba.planning.parameters import Parameters
 
 __all__ = ["Engine"]
 
 Term = tuple[EncryptedVector, float]
 
 
-class Engine(Serialiser):
+class Engine(Bookkeeping, Serialiser):
     """Encrypts under `public_key`; computes if it has `evaluation_key`. It cannot decrypt alone."""
-
-    name: str
-
-    def __init__(self, public_key: PublicKey, *, evaluation_key: EvaluationKey | None) -> None:
-        if evaluation_key is not None and evaluation_key.tag != public_key.tag:
-            raise WrongVector("the evaluation key and the public key belong to different owners")
-        self.parameters: Parameters = public_key.parameters
-        self.public_key = public_key
-        self.evaluation_key = evaluation_key
-        self.tally = Tally()
 
     # -- in and out
 
@@ -68,7 +66,7 @@ class Engine(Serialiser):
     def decrypt(self, vector: EncryptedVector, *, secret_key: SecretKey) -> Array:
         """Return the numbers; only the owner of the key can call this."""
         self._require_own(vector)
-        if secret_key.tag != vector.tag:
+        if not secret_key.belongs_to(self.public_key):
             raise WrongVector("the vector is not encrypted under this key")
         self.tally.add("decrypt", level=vector.level)
         return self._decrypt(self._settled(vector), secret_key, vector.slots)
@@ -104,6 +102,8 @@ class Engine(Serialiser):
             self._require_own(vector, slots=slots)
             if not math.isfinite(coefficient):
                 raise InvalidInput("coefficient", coefficient, "finite")
+        if not math.isfinite(constant):
+            raise InvalidInput("constant", constant, "finite")
         needed = max(v.level + (0 if is_addition(c) else 1) for v, c in terms)
         target = needed if level is None else level
         if target < needed:
@@ -166,24 +166,25 @@ class Engine(Serialiser):
         """Return one rotation for each of `steps`; they share the costly part of the work."""
         self._require_own(vector)
         keys = [self._rotation_key(step, slots=vector.slots) for step in steps]
-        moving = [key for key in keys if key]
+        moving = list(dict.fromkeys(key for key in keys if key))
         if not moving:
             return [vector for _ in keys]
-        body = self._settled(vector)
+        # One rotation leaves a pending product pending: the error of its key is that much smaller.
+        # Several would each be rescaled later, so they settle first.
+        body = self._linear(vector) if len(moving) == 1 else self._settled(vector)
         if len(moving) == 1:
             self.tally.add("rotate", level=body.level)
             made = {moving[0]: self._rotate(body, moving[0])}
         else:
             self.tally.add("hoist", level=body.level)
+            self.tally.add("rotate_hoisted", level=body.level, count=len(moving))
             digits = self._hoist(body)
-            made = {}
-            for key in dict.fromkeys(moving):
-                self.tally.add("rotate_hoisted", level=body.level)
-                made[key] = self._rotate_hoisted(body, digits, key)
-        return [
-            self._vector(Body(made[key], body.level), slots=vector.slots) if key else vector
-            for key in keys
-        ]
+            made = {key: self._rotate_hoisted(body, digits, key) for key in moving}
+        rotated = {
+            key: self._vector(Body(payload, body.level, degree=body.degree), slots=vector.slots)
+            for key, payload in made.items()
+        }
+        return [rotated[key] if key else vector for key in keys]
 
     def sum_rotations(self, vector: EncryptedVector, steps: Sequence[int]) -> EncryptedVector:
         """Return the sum of the rotations by `steps`, 0 allowed, for little more than one."""
@@ -195,11 +196,11 @@ class Engine(Serialiser):
             raise InvalidInput("steps", "a step twice", "different steps")
         if len(moving) < 2:
             return self.combine([(part, 1.0) for part in self.rotate_many(vector, list(steps))])
-        body = self._settled(vector)
+        body = self._linear(vector)
         self.tally.add("hoist", level=body.level)
         self.tally.add("rotate_extended", level=body.level, count=len(moving))
         self.tally.add("shrink", level=body.level)
-        total = Body(self._sum_rotations(body, moving), body.level)
+        total = Body(self._sum_rotations(body, moving), body.level, degree=body.degree)
         if still:
             total = self._sum(total, body, add=True)
         return self._vector(total, slots=vector.slots)
@@ -249,24 +250,31 @@ class Engine(Serialiser):
             raise LevelsExhausted(
                 f"a refresh needs {REFRESH_LEVELS} levels, {vector.levels_left} left"
             )
+        bits = self.parameters.first_bits + self.parameters.scale_bits
+        if bits < REFRESH_BITS:
+            raise EngineError(
+                f"a refresh needs {REFRESH_BITS} bits in the last two primes, not {bits}: "
+                "with fewer the masked value may wrap around"
+            )
         body = self._settled(vector)
         self.tally.add("refresh", level=body.level)
         request, mask = self._begin_refresh(body)
+        named = secrets.token_bytes(REFRESH_ID_BYTES)
         return (
-            RefreshRequest(request, slots=vector.slots, tag=vector.tag),
-            PendingRefresh(mask, slots=vector.slots, tag=vector.tag),
+            RefreshRequest(request, slots=vector.slots, tag=vector.tag, id=named),
+            PendingRefresh(mask, slots=vector.slots, tag=vector.tag, id=named),
         )
 
     def answer_refresh(self, request: RefreshRequest, *, secret_key: SecretKey) -> RefreshReply:
         """Owner: decrypt what is uniform, and encrypt it again at the top level."""
-        if request.tag != secret_key.tag or request.tag != self.public_key.tag:
+        if request.tag != self.public_key.tag or not secret_key.belongs_to(self.public_key):
             raise WrongVector("the refresh belongs to another key")
         reply = self._answer_refresh(request.payload, secret_key)
-        return RefreshReply(reply, slots=request.slots, tag=request.tag)
+        return RefreshReply(reply, slots=request.slots, tag=request.tag, id=request.id)
 
     def finish_refresh(self, reply: RefreshReply, pending: PendingRefresh) -> EncryptedVector:
         """Server: take the mask off; the value of before, with all its levels."""
-        if (reply.tag, reply.slots) != (pending.tag, pending.slots):
+        if (reply.tag, reply.slots, reply.id) != (pending.tag, pending.slots, pending.id):
             raise WrongVector("the reply belongs to another refresh")
         if reply.tag != self.public_key.tag:
             raise WrongVector("the reply belongs to another key")
@@ -303,126 +311,3 @@ class Engine(Serialiser):
         finally:
             outer.include(inner)
             self.tally = outer
-
-    # -- laziness
-
-    def _settled(self, vector: EncryptedVector) -> Body:
-        """The value relinearised and rescaled; made once."""
-        if vector._body.degree == 2:
-            vector._body = self._settle(vector._body)
-        return vector._body
-
-    def _settle(self, body: Body) -> Body:
-        if not body.linear:
-            self._require_evaluation()
-            self.tally.add("relinearise", level=body.level)
-            body = Body(self._relinearise(body), body.level, degree=2)
-        if body.degree == 1:
-            return body
-        self.tally.add("rescale", level=body.level)
-        return Body(self._rescale(body), body.level + 1)
-
-    def _at_level(self, vector: EncryptedVector, level: int) -> Body:
-        """The settled value at `level`; made once for each level."""
-        body = self._settled(vector)
-        if body.level == level:
-            return body
-        if level not in vector._lowered:
-            vector._lowered[level] = self._settle(self._scaled(vector, 1.0, level - 1))
-        return vector._lowered[level]
-
-    def _scaled(self, vector: EncryptedVector, factor: float, level: int) -> Body:
-        """Factor times the value, pending at `level`: one product with a number, no rescaling."""
-        body = self._settled(vector)
-        self.tally.add("adjust" if is_addition(factor) else "multiply_scalar", level=level)
-        return Body(self._multiply_scalar(body, factor, level), level, degree=2)
-
-    def _accumulate(self, total: Body | None, part: Body, coefficient: float) -> Body:
-        """Total + coefficient * part for a small integer coefficient."""
-        count = int(abs(coefficient))
-        if count == 0:
-            return total if total is not None else self._sum(part, part, add=False)
-        if total is None and coefficient < 0:
-            total = self._sum(part, part, add=False)
-        elif total is None:
-            total, count = part, count - 1
-        for _ in range(count):
-            total = self._sum(total, part, add=coefficient > 0)
-        return total
-
-    def _sum(self, left: Body, right: Body, *, add: bool) -> Body:
-        self.tally.add("add", level=left.level)
-        payload = self._add(left, right) if add else self._subtract(left, right)
-        linear = left.linear and right.linear
-        return Body(payload, left.level, degree=left.degree, linear=linear)
-
-    def _plus(self, body: Body, clear: Array) -> Body:
-        self.tally.add("add_plain", level=body.level)
-        payload = self._add_plain(body, clear)
-        return Body(payload, body.level, degree=body.degree, linear=body.linear)
-
-    # -- checks
-
-    def _vector(self, body: Body, *, slots: int) -> EncryptedVector:
-        tag = self.public_key.tag
-        return EncryptedVector(body, slots=slots, parameters=self.parameters, tag=tag)
-
-    def _require_own(self, vector: EncryptedVector, *, slots: int | None = None) -> None:
-        if vector.tag != self.public_key.tag or vector.parameters != self.parameters:
-            raise WrongVector("the vector is of another key or of other parameters")
-        if slots is not None and vector.slots != slots:
-            raise WrongVector(f"a vector of {vector.slots} slots meets one of {slots}")
-
-    def _require_level(self, level: int) -> None:
-        if level > self.parameters.depth:
-            raise LevelsExhausted(
-                f"level {level} is needed and there are {self.parameters.depth}: refresh first"
-            )
-
-    def _require_evaluation(self) -> EvaluationKey:
-        if self.evaluation_key is None:
-            raise MissingKey("this engine has no evaluation key: it only encrypts")
-        return self.evaluation_key
-
-    def _require_slots(self, slots: int) -> None:
-        most = self.parameters.max_slots
-        if slots < 1 or slots & (slots - 1) or slots > most:
-            raise WrongVector(f"slots must be a power of two of at most {most}, got {slots}")
-
-    def _require_range(self, largest: float, *, level: int) -> None:
-        """Values must stay below half the modulus over the scale, with a bit to spare."""
-        parameters = self.parameters
-        modulus = parameters.first_bits + (parameters.depth - level) * parameters.scale_bits
-        bits = modulus - parameters.scale_bits - 2
-        if largest > 2.0 ** min(bits, 60):
-            raise OutOfRange(f"a value is beyond 2^{min(bits, 60)}, the range at level {level}")
-
-    def _clear(self, values: ArrayLike, *, slots: int | None) -> Array:
-        """The plaintext as an array: `slots` numbers, or one, or any power of two if None."""
-        clear = np.array(values, dtype=np.float64)
-        if clear.ndim == 0 and slots is not None:
-            if not math.isfinite(float(clear)):
-                raise InvalidInput("values", "one that is not finite", "finite")
-            return clear
-        if clear.ndim != 1 or len(clear) == 0:
-            raise InvalidInput("values", f"shape {clear.shape}", "a vector")
-        if slots is None:
-            self._require_slots(len(clear))
-        elif len(clear) != slots:
-            raise WrongVector(f"{len(clear)} numbers meet a vector of {slots} slots")
-        if not np.isfinite(clear).all():
-            raise InvalidInput("values", "one that is not finite", "finite")
-        return clear
-
-    def _rotation_key(self, steps: int, *, slots: int) -> int:
-        """The key that rotates a vector of `slots` by `steps`; 0 if nothing moves."""
-        wanted = steps % slots
-        if wanted == 0:
-            return 0
-        rotations = self._require_evaluation().rotations
-        if wanted in rotations:
-            return wanted
-        for key in sorted(rotations):
-            if key % slots == wanted:
-                return key
-        raise MissingKey(f"no key rotates {slots} slots by {wanted}")

@@ -2,11 +2,11 @@
 
     header | detail | payload | digest
 
-The header has a fixed layout (see `HEADER`), the detail is text that only keys have (see
-`helba.engine.description`), the payload belongs to the scheme, the digest is BLAKE2b over all that
-stands before it. The digest finds damage. It does not authenticate: whoever can change the bytes
-can also change the digest, so nothing behind it is trusted either. Every failure raises
-`DamagedData` with one line that quotes nothing of the payload.
+The header has a fixed layout (see `HEADER`), the detail is a key's description (see
+`helba.engine.description`) or the id of a refresh, the payload belongs to the scheme, the digest is
+BLAKE2b over all that stands before it. The digest finds damage. It does not authenticate: whoever
+can change the bytes can also change the digest, so nothing behind it is trusted either. Every
+failure raises `DamagedData` with one line that quotes nothing of the payload.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ NAME = re.compile(rb"([a-z0-9. -]+)\x00*")
 class Envelope:
     """What stands outside: `kind`, `scheme` and `library` that made it, whose (`tag`), its shape.
 
-    `slots` and `level` are 0 for keys, `detail` is empty for all others.
+    `slots` and `level` are 0 for keys; `detail` describes a key, names a refresh, and is empty for
+    a vector.
     """
 
     kind: str
@@ -86,7 +87,7 @@ def unseal(
 
     Lengths, digest, version, kind, scheme and library are right then; the rest is the caller's.
     """
-    view = memoryview(data).cast("B")
+    view = _flat(data)
     if len(view) < HEADER.size + DIGEST_BYTES:
         raise DamagedData(f"{len(view)} bytes are too short for a {kind}")
     fields = HEADER.unpack_from(view)
@@ -120,6 +121,15 @@ def unseal(
     if found.library != library:
         raise DamagedData(f"the {kind} was written by {found.library}; this is {library}")
     return found, view[HEADER.size + detail_bytes : -DIGEST_BYTES]
+
+
+def _flat(data: bytes | memoryview) -> memoryview:
+    """The bytes of a buffer; copied only if they do not lie one after the other."""
+    view = memoryview(data)
+    try:
+        return view.cast("B")
+    except (TypeError, ValueError):  # strided, or words of a foreign byte order
+        return memoryview(view.tobytes())
 
 
 def _name(field: bytes) -> str:

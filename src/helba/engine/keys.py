@@ -25,12 +25,26 @@ __all__ = [
 
 
 class _Key:
-    """One key of `parameters`; keys with the same `tag` belong together."""
+    """One key of `parameters`; keys with the same `tag` and `identity` belong together.
 
-    def __init__(self, *, parameters: Parameters, tag: str, payload: Any) -> None:
+    OpenFHE knows owners by tag only, and a tag can be copied; `identity` names the public key.
+    """
+
+    def __init__(
+        self, *, parameters: Parameters, tag: str, payload: Any, identity: str = ""
+    ) -> None:
         self.parameters = parameters
         self.tag = tag
+        self.identity = identity
         self._payload = payload
+
+    def belongs_to(self, other: _Key) -> bool:
+        """Whether both are of one owner, as far as tags, parameters and identities tell."""
+        return (self.tag, self.parameters, self.identity) == (
+            other.tag,
+            other.parameters,
+            other.identity,
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.parameters.fingerprint}>"
@@ -58,8 +72,9 @@ class EvaluationKey(_Key):
         payload: Any,
         rotations: Iterable[int],
         bootstrap_slots: int = 0,
+        identity: str = "",
     ) -> None:
-        super().__init__(parameters=parameters, tag=tag, payload=payload)
+        super().__init__(parameters=parameters, tag=tag, payload=payload, identity=identity)
         self.rotations = frozenset(rotations)
         self.bootstrap_slots = bootstrap_slots
 

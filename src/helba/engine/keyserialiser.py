@@ -3,15 +3,19 @@
 A key travels with its parameters, so that a process that has nothing but bytes can open the scheme.
 They are checked again on arrival, with the security table. A key of parameters without security is
 refused unless the caller names these parameters or passes `allow_insecure=True`.
+
+Every key also carries the identity of its owner, the digest of the public key. A public key is
+checked against it; the others cannot be, so they prove nothing about who made them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 
 from helba.engine.description import Description
 from helba.engine.envelope import Envelope, seal, unseal
-from helba.engine.keys import EvaluationKey, PublicKey, SecretKey
+from helba.engine.keys import EvaluationKey, PublicKey, SecretKey, normal_steps
 from helba.errors import DamagedData
 from helba.planning.parameters import Parameters
 
@@ -26,7 +30,7 @@ class KeySerialiser(ABC):
 
     def public_key_to_bytes(self, key: PublicKey) -> bytes:
         """Return a public key as bytes, for everybody."""
-        description = Description(parameters=key.parameters)
+        description = Description(parameters=key.parameters, identity=key.identity)
         return self._write("public key", key, description, self._dump_public_key(key))
 
     def public_key_from_bytes(
@@ -40,7 +44,11 @@ class KeySerialiser(ABC):
         envelope, description, payload = self._read(
             "public key", data, expected=parameters, allow_insecure=allow_insecure
         )
-        return self._load_public_key(payload, description=description, tag=envelope.tag)
+        self._admit("public key", description, len(payload), chosen=parameters is not None)
+        key = self._load_public_key(payload, description=description, tag=envelope.tag)
+        if key.identity != description.identity:
+            raise DamagedData("the public key is not the one that it names")
+        return key
 
     def evaluation_key_to_bytes(self, key: EvaluationKey) -> bytes:
         """Return an evaluation key as bytes, for the server: tens of megabytes for each rotation.
@@ -50,6 +58,7 @@ class KeySerialiser(ABC):
         """
         description = Description(
             parameters=key.parameters,
+            identity=key.identity,
             rotations=tuple(sorted(key.rotations)),
             bootstrap_slots=key.bootstrap_slots,
         )
@@ -60,15 +69,30 @@ class KeySerialiser(ABC):
         data: bytes | memoryview,
         *,
         parameters: Parameters | None = None,
+        rotations: Iterable[int] | None = None,
+        bootstrap_slots: int | None = None,
         allow_insecure: bool = False,
     ) -> EvaluationKey:
-        """Return the evaluation key, of `parameters` if they are given, or raise `DamagedData`.
+        """Return the evaluation key, or raise `DamagedData`.
 
-        Load it from whoever made it: a false one gives false results, though it reveals nothing.
+        `parameters`, `rotations` and `bootstrap_slots` say what it must be, exactly, where they are
+        given; where not, the sender decides what this process sets up and keeps in memory.
+        Load it from whoever made it: a false one gives false results, and while it is in use the
+        true one of the same tag is refused.
         """
         envelope, description, payload = self._read(
             "evaluation key", data, expected=parameters, allow_insecure=allow_insecure
         )
+        if rotations is not None:
+            wanted = normal_steps(rotations, parameters=description.parameters)
+            if description.rotations != wanted:
+                raise DamagedData("the evaluation key has other rotations than the expected ones")
+        if bootstrap_slots is not None and description.bootstrap_slots != bootstrap_slots:
+            raise DamagedData("the evaluation key bootstraps other slots than the expected ones")
+        chosen = parameters is not None and (
+            bootstrap_slots is not None or description.bootstrap_slots == 0
+        )
+        self._admit("evaluation key", description, len(payload), chosen=chosen)
         return self._load_evaluation_key(payload, description=description, tag=envelope.tag)
 
     def secret_key_to_bytes(self, key: SecretKey) -> bytes:
@@ -76,7 +100,7 @@ class KeySerialiser(ABC):
 
         For the owner's own store only. They must never be logged, sent, or kept unprotected.
         """
-        description = Description(parameters=key.parameters)
+        description = Description(parameters=key.parameters, identity=key.identity)
         return self._write("secret key", key, description, self._dump_secret_key(key))
 
     def secret_key_from_bytes(
@@ -90,6 +114,7 @@ class KeySerialiser(ABC):
         envelope, description, payload = self._read(
             "secret key", data, expected=parameters, allow_insecure=allow_insecure
         )
+        self._admit("secret key", description, len(payload), chosen=parameters is not None)
         return self._load_secret_key(payload, description=description, tag=envelope.tag)
 
     def _write(
@@ -131,6 +156,14 @@ class KeySerialiser(ABC):
 
     # -- what a scheme implements
 
+    def _admit(  # noqa: B027 a scheme that sets nothing up admits every key
+        self, kind: str, description: Description, payload_bytes: int, *, chosen: bool
+    ) -> None:
+        """Refuse what cannot be such a key, or is one too many, before anything is set up for it.
+
+        `chosen` tells that the caller named all that would be set up.
+        """
+
     @abstractmethod
     def _dump_public_key(self, key: PublicKey) -> bytes:
         """The key's payload as bytes; `WrongVector` if it is of another scheme."""
@@ -147,7 +180,7 @@ class KeySerialiser(ABC):
     def _load_public_key(
         self, data: memoryview, *, description: Description, tag: str
     ) -> PublicKey:
-        """The key, or `DamagedData`."""
+        """The key with the identity that it has, or `DamagedData`."""
 
     @abstractmethod
     def _load_evaluation_key(

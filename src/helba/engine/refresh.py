@@ -12,19 +12,33 @@ from typing import Any, NoReturn
 
 from helba.errors import EngineError
 
-__all__ = ["REFRESH_LEVELS", "PendingRefresh", "RefreshReply", "RefreshRequest"]
+__all__ = [
+    "REFRESH_BITS",
+    "REFRESH_FAILURE",
+    "REFRESH_ID_BYTES",
+    "REFRESH_LEVELS",
+    "PendingRefresh",
+    "RefreshReply",
+    "RefreshRequest",
+]
 
 # Levels that a ciphertext must have left: its scale is adjusted, and two towers remain.
 REFRESH_LEVELS = 2
+REFRESH_ID_BYTES = 16
+# Bits of those two towers, at least; and how likely a refresh may fail because value and mask wrap
+# around them: N |value| / 2^first_bits.
+REFRESH_BITS = 95
+REFRESH_FAILURE = 2.0**-30
 
 
 @dataclass(frozen=True, eq=False)
 class RefreshRequest:
-    """What the owner receives: a ciphertext of a uniform value."""
+    """What the owner receives: a ciphertext of a uniform value. `id` finds the reply's mask."""
 
     payload: Any
     slots: int
     tag: str
+    id: bytes
 
     def __repr__(self) -> str:
         return f"<RefreshRequest slots={self.slots}>"
@@ -37,6 +51,7 @@ class RefreshReply:
     payload: Any
     slots: int
     tag: str
+    id: bytes
 
     def __repr__(self) -> str:
         return f"<RefreshReply slots={self.slots}>"
@@ -45,10 +60,11 @@ class RefreshReply:
 class PendingRefresh:
     """The server's half of one refresh: the mask. It can be taken once."""
 
-    def __init__(self, payload: Any, *, slots: int, tag: str) -> None:
+    def __init__(self, payload: Any, *, slots: int, tag: str, id: bytes) -> None:
         self._payload = payload
         self.slots = slots
         self.tag = tag
+        self.id = id
 
     def take(self) -> Any:
         """Return the mask and forget it; a second call raises `EngineError`."""

@@ -17,7 +17,11 @@ SCHEMES = ("ckks", "simulate")
 
 
 class Scheme(KeySerialiser):
-    """One way to encrypt."""
+    """One way to encrypt.
+
+    While evaluation keys are generated, loaded or written, no other thread of the process may
+    compute: OpenFHE keeps them in maps of the whole process.
+    """
 
     name: str
 

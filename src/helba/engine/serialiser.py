@@ -1,7 +1,8 @@
 """Vectors and the messages of a refresh as bytes: the part that every scheme shares.
 
 A vector travels settled (relinearised, rescaled). Its shape stands in the envelope and is checked
-against the parameters, and against what the caller expects, before the payload is looked at.
+against the parameters, and against what the caller expects, before the payload is looked at. A
+refresh carries its id, by which the server finds the mask again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from helba.engine.envelope import Envelope, seal, unseal
 from helba.engine.keys import PublicKey
 from helba.engine.primitives import Primitives
-from helba.engine.refresh import RefreshReply, RefreshRequest
+from helba.engine.refresh import REFRESH_ID_BYTES, RefreshReply, RefreshRequest
 from helba.engine.vector import Body, EncryptedVector
 from helba.errors import DamagedData, WrongVector
 from helba.planning.parameters import Parameters
@@ -33,7 +34,11 @@ class Serialiser(Primitives):
     public_key: PublicKey
 
     def vector_to_bytes(self, vector: EncryptedVector) -> bytes:
-        """Return the vector as bytes that `vector_from_bytes` reads in any process."""
+        """Return the vector as bytes that `vector_from_bytes` reads in any process.
+
+        `EngineError` if it is no encryption any more, as the difference of a vector and itself:
+        everybody could read it. The simulator cannot tell.
+        """
         self._require_own(vector)
         body = self._settled(vector)
         return self._write("vector", body.payload, slots=vector.slots, level=body.level)
@@ -54,7 +59,9 @@ class Serialiser(Primitives):
         if request.tag != self.public_key.tag:
             raise WrongVector("the refresh belongs to another key")
         level = self.parameters.depth - 1
-        return self._write("refresh request", request.payload, slots=request.slots, level=level)
+        return self._write(
+            "refresh request", request.payload, slots=request.slots, level=level, detail=request.id
+        )
 
     def request_from_bytes(
         self, data: bytes | memoryview, *, slots: int | None = None
@@ -62,22 +69,26 @@ class Serialiser(Primitives):
         """Return the refresh request, of `slots` if given, or raise `DamagedData`."""
         level = self.parameters.depth - 1
         payload, envelope = self._read("refresh request", data, slots=slots, level=level)
-        return RefreshRequest(payload, slots=envelope.slots, tag=envelope.tag)
+        return RefreshRequest(payload, slots=envelope.slots, tag=envelope.tag, id=envelope.detail)
 
     def reply_to_bytes(self, reply: RefreshReply) -> bytes:
         """Return the owner's reply as bytes, for the server."""
         if reply.tag != self.public_key.tag:
             raise WrongVector("the refresh belongs to another key")
-        return self._write("refresh reply", reply.payload, slots=reply.slots, level=0)
+        return self._write(
+            "refresh reply", reply.payload, slots=reply.slots, level=0, detail=reply.id
+        )
 
     def reply_from_bytes(
         self, data: bytes | memoryview, *, slots: int | None = None
     ) -> RefreshReply:
         """Return the reply, of `slots` if given, or raise `DamagedData`."""
         payload, envelope = self._read("refresh reply", data, slots=slots, level=0)
-        return RefreshReply(payload, slots=envelope.slots, tag=envelope.tag)
+        return RefreshReply(payload, slots=envelope.slots, tag=envelope.tag, id=envelope.detail)
 
-    def _write(self, kind: str, payload: Any, *, slots: int, level: int) -> bytes:
+    def _write(
+        self, kind: str, payload: Any, *, slots: int, level: int, detail: bytes = b""
+    ) -> bytes:
         envelope = Envelope(
             kind=kind,
             scheme=self.name,
@@ -86,6 +97,7 @@ class Serialiser(Primitives):
             tag=self.public_key.tag,
             slots=slots,
             level=level,
+            detail=detail,
         )
         return seal(envelope, [self._dump(payload, kind=kind, slots=slots, level=level)])
 
@@ -98,8 +110,8 @@ class Serialiser(Primitives):
             raise DamagedData(f"the {kind} is of other parameters")
         if envelope.tag != self.public_key.tag:
             raise DamagedData(f"the {kind} belongs to another key")
-        if envelope.detail:
-            raise DamagedData(f"a {kind} has no detail")
+        if len(envelope.detail) != (0 if kind == "vector" else REFRESH_ID_BYTES):
+            raise DamagedData(f"the detail of the {kind} is not that of its kind")
         if not 1 <= envelope.slots <= most or envelope.slots & (envelope.slots - 1):
             raise DamagedData(f"{envelope.slots} slots are not a power of two of at most {most}")
         if slots is not None and envelope.slots != slots:

@@ -9,7 +9,7 @@ what CKKS does silently, a value that wraps around the modulus.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from helba.engine.keys import (
 )
 from helba.engine.packing import pack_words, unpack_words
 from helba.engine.primitives import Array
+from helba.engine.refresh import REFRESH_FAILURE
 from helba.engine.scheme import Scheme
 from helba.engine.vector import Body, EncryptedVector
 from helba.errors import DamagedData, OutOfRange, WrongVector
@@ -44,18 +45,24 @@ FRACTION_BITS = 40  # of the fixed-point numbers that a simulated refresh masks
 
 @dataclass(frozen=True, eq=False)
 class Clear:
-    """The numbers, and for each a bound of the error that CKKS would have made by now."""
+    """The numbers, and for each a bound of the error that CKKS would have made by now.
+
+    `unseen` bounds the error that a vector of all slots would show besides: what its repetition,
+    and products, may bring to light.
+    """
 
     values: Array
     noise: Array
+    unseen: float
 
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """Fixed-point numbers modulo 2^64, and a bound of their error."""
+    """Fixed-point numbers modulo 2^64, and the bounds of their error."""
 
     integers: NDArray[np.uint64]
     noise: Array
+    unseen: float
 
 
 class SimulatorScheme(Scheme):
@@ -133,29 +140,41 @@ class SimulatedEngine(Engine):
     def __init__(self, public_key: PublicKey, *, evaluation_key: EvaluationKey | None) -> None:
         super().__init__(public_key, evaluation_key=evaluation_key)
         self.model = NoiseModel(self.parameters)
+        self._widest = self.parameters.max_slots
 
     def noise_bound(self, vector: EncryptedVector) -> float:
-        """Return the largest error that CKKS may have made in a slot of `vector` by now."""
+        """Return the largest error that CKKS may have made in a slot of `vector` by now.
+
+        Errors add up as in interval arithmetic, so after long iterations the bound says little, and
+        in the end it is infinite; values that CKKS would get right stay right here.
+        """
         self._require_own(vector)
-        return float(_clear(self._settled(vector)).noise.max())
+        held = _clear(self._settled(vector))
+        reading = self.model.representation(_largest(held.values), slots=vector.slots)
+        return float(held.noise.max() + reading)
 
     def _encrypt(self, clear: Array, level: int) -> Any:
-        return Clear(clear, np.full(len(clear), self.model.encryption(len(clear))))
+        count = len(clear)
+        added = self.model.encryption(count)
+        added += self.model.representation(_largest(clear), slots=count)
+        return Clear(clear, np.full(count, added), self.model.encryption(self._widest))
 
     def _decrypt(self, body: Body, secret_key: SecretKey, slots: int) -> Array:
         return _clear(body).values.copy()
 
     def _add(self, left: Body, right: Body) -> Any:
         a, b = _clear(left), _clear(right)
-        return self._bounded(a.values + b.values, a.noise + b.noise, left)
+        return self._bounded(a.values + b.values, a.noise + b.noise, a.unseen + b.unseen, left)
 
     def _subtract(self, left: Body, right: Body) -> Any:
         a, b = _clear(left), _clear(right)
-        return self._bounded(a.values - b.values, a.noise + b.noise, left)
+        return self._bounded(a.values - b.values, a.noise + b.noise, a.unseen + b.unseen, left)
 
     def _add_plain(self, body: Body, clear: Array) -> Any:
-        a = _clear(body)
-        return self._bounded(a.values + clear, a.noise + self.model.encoding(len(a.values)), body)
+        a, count = _clear(body), len(_clear(body).values)
+        added = self.model.encoding(count)
+        added += self.model.representation(_largest(clear), slots=count)
+        return self._bounded(a.values + clear, a.noise + added, a.unseen, body)
 
     def _multiply(self, left: Body, right: Body) -> Any:
         a, b = _clear(left), _clear(right)
@@ -164,36 +183,35 @@ class SimulatedEngine(Engine):
             noise = 2.0 * noise + a.noise * a.noise
         else:
             noise += (np.abs(b.values) + b.noise) * a.noise
-        return self._bounded(a.values * b.values, noise, left, degree=2)
+        hidden = a.unseen * b.unseen  # may land anywhere
+        unseen = _largest(a.values) * b.unseen + _largest(b.values) * a.unseen + hidden
+        return self._bounded(a.values * b.values, noise + hidden, unseen, left, degree=2)
 
     def _multiply_plain(self, body: Body, clear: Array) -> Any:
-        a = _clear(body)
-        rounding = self.model.encoding(len(a.values))
+        a, count = _clear(body), len(_clear(body).values)
+        rounding = self.model.encoding(count)
+        rounding += self.model.representation(_largest(clear), slots=count)
         noise = a.noise * (np.abs(clear) + rounding) + np.abs(a.values) * rounding
-        return self._bounded(a.values * clear, noise, body, degree=2)
+        unseen = a.unseen * (_largest(clear) + rounding)
+        return self._bounded(a.values * clear, noise, unseen, body, degree=2)
 
     def _multiply_scalar(self, body: Body, factor: float, level: int) -> Any:
         a = _clear(body)
-        rounding = 2.0**-self.parameters.scale_bits
-        values = a.values * factor
-        largest = float(max(a.values.max(), -a.values.min()))
-        noise = a.noise * (abs(factor) + rounding) + largest * rounding
-        return self._bounded(values, noise, Body(None, level), degree=2)
+        rounding = 2.0**-self.parameters.scale_bits + abs(factor) * 2.0**-50
+        noise = a.noise * (abs(factor) + rounding) + _largest(a.values) * rounding
+        unseen = a.unseen * (abs(factor) + rounding)
+        return self._bounded(a.values * factor, noise, unseen, Body(None, level), degree=2)
 
     def _relinearise(self, body: Body) -> Any:
-        a = _clear(body)
-        # at the square of the scale, so the noise of the key is smaller by the scale
-        added = self.model.key_switching(len(a.values)) * 2.0**-self.parameters.scale_bits
-        return Clear(a.values, a.noise + added)
+        return self._noisier(body, self.model.pending_key_switching)
 
     def _rescale(self, body: Body) -> Any:
-        a = _clear(body)
-        return Clear(a.values, a.noise + self.model.rescaling(len(a.values)))
+        return self._noisier(body, self.model.rescaling)
 
     def _rotate(self, body: Body, key: int) -> Any:
-        a = _clear(body)
-        added = self.model.key_switching(len(a.values))
-        return Clear(np.roll(a.values, -key), np.roll(a.noise, -key) + added)
+        a, count = _clear(body), len(_clear(body).values)
+        moved = Clear(np.roll(a.values, -key), np.roll(a.noise, -key), a.unseen)
+        return self._switched(moved, body, count)
 
     def _hoist(self, body: Body) -> Any:
         return None
@@ -204,82 +222,116 @@ class SimulatedEngine(Engine):
     def _sum_rotations(self, body: Body, keys: Sequence[int]) -> Any:
         a, count = _clear(body), len(_clear(body).values)
         twice = np.concatenate([a.values, a.values]), np.concatenate([a.noise, a.noise])
-        values, noise = np.zeros(count), np.full(count, self.model.key_switching(count) * len(keys))
+        values, noise = np.zeros(count), np.zeros(count)
         for key in keys:
             step = key % count
             values += twice[0][step : step + count]
             noise += twice[1][step : step + count]
-        return self._bounded(values, noise, body)
+        total = self._bounded(values, noise, a.unseen * len(keys), body)
+        # keys add their errors, the division by P is made once
+        return self._switched(total, body, count, times=len(keys))
 
     def _repeat(self, body: Body, times: int) -> Any:
-        a = _clear(body)
-        # more slots decode more coefficients, and each of them carries noise
-        return Clear(np.tile(a.values, times), np.tile(a.noise, times) * np.sqrt(times))
+        a, slots = _clear(body), len(_clear(body).values) * times
+        added = a.unseen * np.sqrt(slots / self._widest)
+        return Clear(np.tile(a.values, times), np.tile(a.noise, times) + added, a.unseen)
 
     def _fold(self, body: Body, slots: int) -> Any:
         a = _clear(body)
         copies, noise = a.values.reshape(-1, slots), a.noise.reshape(-1, slots)
         if np.any(np.abs(copies - copies[0]) > noise + noise[0]):
             raise WrongVector(f"the vector does not repeat every {slots} slots")
-        # What is read is the mean of the copies. Their errors are those of as many coefficients as
-        # there are copies, or equal after a cyclic sum, whose bound has added up the worst cases.
-        return Clear(copies[0].copy(), noise.max(axis=0) / np.sqrt(len(copies)))
+        # what is read is the mean of the copies; where they differ is still there, unseen
+        unseen = float(noise.max() * np.sqrt(self._widest / len(a.values)))
+        return Clear(copies[0].copy(), noise.max(axis=0), max(a.unseen, unseen))
 
     def _begin_refresh(self, body: Body) -> tuple[Any, Any]:
-        a = _clear(body)
-        self._require_range(float(np.abs(a.values).max()), level=self.parameters.depth - 1)
-        count = len(a.values)
+        a, count = _clear(body), len(_clear(body).values)
+        largest = 2.0**self.parameters.first_bits * REFRESH_FAILURE / self.parameters.ring_dim
+        if not _largest(a.values) <= largest:
+            raise OutOfRange(f"a refresh of values beyond {largest:.3g} may fail: scale them first")
         mask = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
         fixed = np.round(a.values * 2.0**FRACTION_BITS).astype(np.int64).astype(np.uint64)
-        added = 2 * self.model.rescaling(count) + self.model.encryption(count)
-        return Masked(fixed + mask, a.noise + added), mask
+
+        def added(slots: int) -> float:
+            return 2.0 * self.model.rescaling(slots) + self.model.encryption(slots)
+
+        noise, unseen = a.noise + added(count), a.unseen + added(self._widest)
+        return Masked(fixed + mask, noise, unseen), mask
 
     def _answer_refresh(self, request: Any, secret_key: SecretKey) -> Any:
-        added = self.model.encryption(len(request.integers))
-        return Masked(request.integers, request.noise + added)
+        noise = request.noise + self.model.encryption(len(request.integers))
+        unseen = request.unseen + self.model.encryption(self._widest)
+        return Masked(request.integers, noise, unseen)
 
     def _finish_refresh(self, reply: Any, mask: Any) -> Any:
         integers: NDArray[np.uint64] = reply.integers - mask
         values = integers.astype(np.int64).astype(np.float64) * 2.0**-FRACTION_BITS
-        return Clear(values, reply.noise + 2.0**-FRACTION_BITS)
+        rounding = self.model.representation(_largest(values), slots=len(values))
+        return Clear(values, reply.noise + 2.0**-FRACTION_BITS + rounding, reply.unseen)
 
     def _bootstrap(self, body: Body) -> Body:
         a = _clear(body)
-        if float(np.abs(a.values).max()) > 1.0 + 1e-6:
+        if not _largest(a.values) <= 1.0 + 1e-6:
             raise OutOfRange("bootstrapping needs values in [-1, 1]: scale them first")
-        return Body(Clear(a.values, a.noise + bootstrap_error(self.parameters)), BOOTSTRAP_LEVELS)
+        added = bootstrap_error(self.parameters)
+        return Body(Clear(a.values, a.noise + added, a.unseen + added), BOOTSTRAP_LEVELS)
 
-    # -- bytes: the numbers or masked integers, then their bounds of error
+    def _noisier(self, body: Body, added: Callable[[int], float]) -> Clear:
+        """The value with the noise of an operation, as many slots see it."""
+        a = _clear(body)
+        seen, unseen = added(len(a.values)), added(self._widest)
+        return Clear(a.values, a.noise + seen, a.unseen + unseen)
+
+    def _switched(self, moved: Clear, body: Body, count: int, *, times: int = 1) -> Clear:
+        """The value with the noise of key switching, small while a product is pending."""
+        share = 2.0**-self.parameters.scale_bits if body.degree == 2 else 1.0
+        seen = self.model.key_switching_by_slot(count) * (share * times)
+        unseen = float(self.model.key_switching_by_slot(self._widest).max()) * share * times
+        return Clear(moved.values, moved.noise + seen, moved.unseen + unseen)
+
+    def _bounded(
+        self,
+        values: Array,
+        noise: Array,
+        unseen: float,
+        at: Body,
+        *,
+        degree: int | None = None,
+    ) -> Clear:
+        """The result, unless it wraps around the modulus."""
+        extra = 1 if (at.degree if degree is None else degree) == 2 else 0
+        # a pending product carries the scale twice: it has the range of the level that follows
+        level = min(at.level + extra, self.parameters.depth)
+        self._require_range(_largest(values), level=level)
+        return Clear(values, noise, unseen)
+
+    # -- bytes: the numbers or masked integers, then the bounds of their error
 
     def _dump(self, payload: Any, *, kind: str, slots: int, level: int) -> bytes:
         numbers = payload.values if isinstance(payload, Clear) else payload.integers
-        words = [np.ascontiguousarray(part).view("<u8") for part in (numbers, payload.noise)]
-        return pack_words(np.concatenate(words))
+        parts = (numbers, payload.noise, np.array([payload.unseen]))
+        return pack_words(np.concatenate([np.ascontiguousarray(p).view("<u8") for p in parts]))
 
     def _load(self, data: memoryview, *, kind: str, slots: int, level: int) -> Any:
-        words = unpack_words(data, count=2 * slots)
-        noise = words[slots:].view(np.float64)
-        if not (np.isfinite(noise) & (noise >= 0.0)).all():
-            raise DamagedData("a bound of the error is not one")
+        words = unpack_words(data, count=2 * slots + 1)
+        bounds = words[slots:].view(np.float64)
+        if not (np.isfinite(bounds) & (bounds >= 0.0)).all():
+            raise DamagedData("a bound of the noise is no such number")
+        noise, unseen = bounds[:-1], float(bounds[-1])
         if kind != "vector":
-            return Masked(words[:slots], noise)
+            return Masked(words[:slots], noise, unseen)
         values = words[:slots].view(np.float64)
         if not np.isfinite(values).all():
             raise DamagedData("a number is not finite")
         try:
-            return self._bounded(values, noise, Body(None, level))
+            return self._bounded(values, noise, unseen, Body(None, level))
         except OutOfRange as error:
             raise DamagedData("a number is out of the range of its level") from error
 
-    def _bounded(
-        self, values: Array, noise: Array, at: Body, *, degree: int | None = None
-    ) -> Clear:
-        """The result, unless it wraps around the modulus."""
-        largest = float(max(values.max(), -values.min()))  # the noise bound is a worst case
-        extra = 1 if (at.degree if degree is None else degree) == 2 else 0
-        # a pending product carries the scale twice: it has the range of the level that follows
-        self._require_range(largest, level=min(at.level + extra, self.parameters.depth))
-        return Clear(values, noise)
+
+def _largest(values: Array) -> float:
+    return float(max(values.max(), -values.min()))
 
 
 def _clear(body: Body) -> Clear:

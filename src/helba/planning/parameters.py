@@ -50,11 +50,14 @@ class Parameters:
     _checked: object = None
 
     def __post_init__(self) -> None:
+        require_whole("ring_dim", self.ring_dim, least=4, most=1 << 17)
         require_whole("depth", self.depth, least=1, most=100)
         require_whole("scale_bits", self.scale_bits, least=20, most=59)
         require_whole("first_bits", self.first_bits, least=self.scale_bits, most=60)
         require_whole("digits", self.digits, least=1, most=self.depth + 1)
         require_choice("secret", self.secret, SECRETS)
+        for name in ("ring_dim", "depth", "scale_bits", "first_bits", "digits"):
+            object.__setattr__(self, name, int(getattr(self, name)))  # numpy's integers are others
         if even_digits(self.depth, at_most=self.digits) != self.digits:
             fewer = even_digits(self.depth, at_most=self.digits)
             raise InvalidInput(
@@ -65,6 +68,8 @@ class Parameters:
                 raise InvalidInput("security", None, "one of 128, 192, 256")
             object.__setattr__(self, "_checked", None)
             return
+        require_whole("security", self.security, least=128, most=256)
+        object.__setattr__(self, "security", int(self.security))
         require_whole("scale_bits", self.scale_bits, least=LEAST_SECURE_SCALE_BITS, most=59)
         require_modulus(self.log2_qp, ring_dim=self.ring_dim, security=self.security)
 
@@ -137,5 +142,6 @@ def even_digits(depth: int, *, at_most: int) -> int:
 
     Every digit but the last holds ceil(primes/digits) primes; OpenFHE refuses an empty last one.
     """
+    require_whole("depth", depth, least=1, most=100)
     primes = depth + 1
     return math.ceil(primes / math.ceil(primes / max(1, min(at_most, primes))))

@@ -6,8 +6,9 @@ entry are eight standard deviations of them; so are those of sums, norms and mat
 of d x d such errors has norm at most (2 sqrt(d) + 8)/8 times the bound of an entry (Davidson and
 Szarek 2001, Theorem II.13), but for a probability of 2^-45.
 
-*Inverse.* A masked column is spread over its row by adding up rotations, and so is the noise of all
-the slots that the mask left empty: a copy carries eta = sqrt(2p) (key switching + rescaling), p the
+*Inverse.* A factor's 2p^2 slots are rotated, which adds key switching, at worst its peak (`noise`);
+masked; and each column spread over its row by adding up rotations, and so is the noise of all the
+slots that the mask left empty: a copy carries eta = key switching + sqrt(2p) rescaling, p the
 padded dimension and 2p the rows of a stacked product. A product L R of matrices adds at most
 eta (||L|| + ||R|| + 1) to an entry: its d terms see copies with noise of their own. V, A and the
 factor 2 s I - s^2 M have norms up to c, 1/lambda and sqrt(c/lambda). In the norms of
@@ -81,7 +82,9 @@ def inverse_noise(settings: Settings, *, parameters: Parameters, slots: int, ref
     """Return nu, what a matrix product in `slots` slots and a refresh may add; see the module."""
     model, d, ridge = NoiseModel(parameters), settings.dim, settings.ridge
     spread = math.sqrt(2.0 * next_power_of_two(d))
-    entry = 3.0 * spread * (model.key_switching(slots) + model.rescaling(slots))
+    small = 2 * next_power_of_two(d) ** 2  # slots of what is rotated at its plain scale
+    moved = float(model.key_switching_by_slot(small).max())
+    entry = 3.0 * (moved + spread * model.rescaling(slots))
     if refresh == "client":
         entry += 2.0 * (model.encryption(slots) + model.rescaling(slots))
     elif refresh == "bootstrap":
@@ -141,7 +144,7 @@ def estimate_error(
     """
     model, ridge = NoiseModel(parameters), settings.ridge
     spread = math.sqrt(2.0 * next_power_of_two(settings.dim))
-    entry = 2.0 * spread * (model.key_switching(slots) + model.rescaling(slots))
+    entry = 2.0 * spread * (model.pending_key_switching(slots) + model.rescaling(slots))
     image = entry * (largest_eigenvalue(settings) + longest_estimate(settings))
     left = residual**2 * settings.reward_max * math.sqrt(settings.horizon)
     return float(left + (1.0 + residual) * math.sqrt(settings.dim / ridge) * image)
@@ -160,20 +163,24 @@ def score_noise(
 
     The model and the features carry noise eta each, which the other one's norm multiplies: that of
     (w, A, 1) is at most ||w|| + sqrt(d)/lambda + 1, that of a difference of features over their
-    scale at most 2 (L/scale + lambda) + 1. Each of the F terms adds key switching and rescaling.
+    scale at most 2 (L/scale + lambda) + 1. The F terms are added before they are rescaled.
     """
     model, ridge = NoiseModel(parameters), settings.ridge
     fresh = 2.0 * (model.encryption(layout.slots) + model.rescaling(layout.slots))
     weights = longest_estimate(settings) + math.sqrt(settings.dim) / ridge + 1.0
     features = 2.0 * (settings.length / scale + ridge) + 1.0
-    moved = model.key_switching(layout.slots) + model.rescaling(layout.slots)
-    return float(fresh * (weights + features) + math.sqrt(layout.features) * moved)
+    moved = layout.features * model.pending_key_switching(layout.slots)
+    moved += model.rescaling(layout.slots)
+    if layout.form == "arms":  # K scores are rotated at their plain scale, and spread by masks
+        moved += float(model.key_switching_by_slot(layout.padded_arms).max())
+        moved += model.rescaling(layout.compare_slots)
+    return float(fresh * (weights + features) + moved)
 
 
 def comparison_noise(sign: CompositeSign, *, slots: int, parameters: Parameters) -> float:
     """Return a bound on what CKKS adds to P(x) itself, for a given x."""
     model = NoiseModel(parameters)
-    added = model.rescaling(slots) + model.key_switching(slots) * 2.0**-parameters.scale_bits
+    added = model.rescaling(slots) + model.pending_key_switching(slots)
     total = 0.0
     for stage in sign.stages:
         own = added * sum(abs(c) * (2 * k + 1) ** 2 for k, c in enumerate(stage))

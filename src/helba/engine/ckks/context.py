@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +33,8 @@ def open_context(parameters: Parameters) -> Any:
     FLEXIBLEAUTO keeps an exact scale for every level, so that scales of 35 to 45 bits lose nothing
     to the primes' distance from a power of two.
     """
+    if parameters.security is not None:
+        replace(parameters)  # checks the table again, whatever became of the object
     request = fhe.CCParamsCKKSRNS()
     request.SetRingDim(parameters.ring_dim)
     request.SetMultiplicativeDepth(parameters.depth)

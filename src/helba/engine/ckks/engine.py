@@ -52,15 +52,22 @@ class CkksEngine(Engine):
         return self._timed("encrypt", self._context.Encrypt, self.public_key._payload, plaintext)
 
     def _decrypt(self, body: Body, secret_key: SecretKey, slots: int) -> Array:
-        counted = body.payload.GetLevel() + body.payload.GetNoiseScaleDeg() - 1
+        """The numbers. OpenFHE adds noise to them, and cannot estimate it from a single slot."""
+        require_own_randomness()
+        ciphertext = body.payload
+        counted = ciphertext.GetLevel() + ciphertext.GetNoiseScaleDeg() - 1
         if counted != body.level:
             raise EngineError(f"OpenFHE counts level {counted} where {body.level} is due")
+        if slots == 1:
+            ciphertext = self._repeat(body, 2)
         try:
-            found = self._timed("decrypt", self._context.Decrypt, body.payload, secret_key._payload)
+            found = self._timed("decrypt", self._context.Decrypt, ciphertext, secret_key._payload)
         except RuntimeError as error:
             raise EngineError(f"the vector cannot be decrypted: {reason_of(error)}") from error
         found.SetLength(slots)
-        return np.array(found.GetRealPackedValue(), dtype=np.float64)
+        values = np.array(found.GetRealPackedValue(), dtype=np.float64)
+        self._require_range(float(np.abs(values).max()), level=body.level)
+        return values
 
     def _add(self, left: Body, right: Body) -> Any:
         return self._timed("add", self._context.EvalAdd, left.payload, right.payload)

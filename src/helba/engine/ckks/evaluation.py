@@ -6,13 +6,17 @@ is in memory twice. Bootstrapping keys are the exception. One of them has a form
 OpenFHE only makes together with the others, so they are read together.
 
 The payload is a sequence of packed keys, each after its length: relinearisation, rotations in the
-order of their automorphisms, bootstrapping keys in the order of theirs.
+order of their automorphisms, and the bootstrapping keys that are not among them.
+
+A tag is the sender's choice, and OpenFHE does not look at what stands under it: a key of another
+ring would be read past its end. So under a tag that is in use nothing is added or replaced. A key
+is taken once more only if it is, residue by residue, what is there.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -21,13 +25,20 @@ import numpy as np
 import openfhe as fhe
 
 from helba.engine.ckks.context import open_context
-from helba.engine.ckks.ownership import forget_keys
+from helba.engine.ckks.ownership import find_entry, forget_keys
 from helba.engine.ckks.process import require_own_randomness
-from helba.engine.ckks.template import Template, find_rows, gather_rows, read_residues
+from helba.engine.ckks.template import (
+    Residues,
+    Template,
+    find_rows,
+    gather_rows,
+    pack_residues,
+    read_residues,
+    require_entropy,
+)
 from helba.engine.ckks.wire import parse, require_tag
 from helba.engine.description import Description
 from helba.engine.keys import EvaluationKey
-from helba.engine.packing import pack_words
 from helba.errors import DamagedData, EngineError, MissingKey
 from helba.planning.bootstrap import BOOTSTRAP_BUDGET
 from helba.planning.parameters import Parameters
@@ -39,58 +50,113 @@ _LENGTH = struct.Struct("<Q")
 _MAP_HEAD = struct.Struct("<QI")
 _MAP_HEAD_AT = 5
 _SAMPLE_AUTOMORPHISM = 5
+_PRODUCT = 0  # where the relinearisation key stands; no automorphism is 0
 
 
 def dump_evaluation_key(key: EvaluationKey) -> list[bytes]:
     """Return the parts of the payload; `MissingKey` if OpenFHE no longer has the keys."""
-    maps: Any = fhe.CryptoContext
-    samples = _samples(key.parameters)
-    if key.tag not in maps.GetAllEvalMultKeys():
-        raise MissingKey("OpenFHE no longer has these evaluation keys")
-    product = fhe.Serialize(maps.GetEvalMultKeyVector(key.tag)[0], fhe.BINARY)
-    parts = _framed(samples.product.dump(product))
-    rotations = _automorphisms(key.parameters, key.rotations)
-    extra = _bootstrap(key.parameters, key.bootstrap_slots) if key.bootstrap_slots else None
-    wanted = [*rotations, *(extra.moduli if extra else ())]
-    if not wanted:
-        return parts
-    packed = _dump_map(key, wanted=set(wanted), samples=samples, extra=extra)
-    for automorphism in wanted:
-        parts += _framed(packed[automorphism])
-    return parts
+    places = _places(key.parameters, key.rotations, key.bootstrap_slots)
+    packed = {
+        place: pack_residues(residues) for place, residues in _resident(key.tag, wanted=set(places))
+    }
+    return [part for place in places for part in _framed(packed[place])]
 
 
 def load_evaluation_keys(data: memoryview, *, description: Description, tag: str) -> None:
     """Put the keys into OpenFHE's maps, or raise `DamagedData` and leave them as they are.
 
-    What is there already under this tag stays: bytes never replace a key that is in use.
+    To be called inside `changing_maps`, and followed by `own_keys` there.
     """
+    held = find_entry(require_tag(tag))
+    owner = (description.parameters, description.identity)
+    if held is not None and owner != (held.parameters, held.identity):
+        raise DamagedData("an evaluation key of another owner is in use under the same tag")
+    frames = list(_unframed(data))
+    if len(frames) <= len(description.rotations):  # bootstrapping is not set up for so little
+        raise DamagedData("the evaluation key holds fewer keys than it describes")
+    places = _places_of(description)
+    if len(frames) != len(places):
+        raise DamagedData("the evaluation key does not hold as many keys as it describes")
+    for frame, moduli in zip(frames, places.values(), strict=True):
+        require_entropy(frame, ring_dim=description.parameters.ring_dim, moduli=moduli)
+    packed = dict(zip(places, frames, strict=True))
+    if held is None:
+        _insert(packed, description=description, tag=tag)
+    elif not set(places) <= set(_places_of(held)):
+        raise DamagedData("an evaluation key of this tag is in use, and does not hold as much")
+    else:
+        _require_same(packed, description=description, tag=tag)
+
+
+def _insert(packed: dict[int, memoryview], *, description: Description, tag: str) -> None:
     maps: Any = fhe.CryptoContext
     parameters = description.parameters
-    samples = _samples(parameters).with_tag(require_tag(tag))
-    packed = _unframed(data)
-    product = parse(fhe.DeserializeEvalKeyString, samples.product.load(_next(packed)))
-    groups = [
-        parse(
-            fhe.DeserializeEvalKeyMapString,
-            samples.rotation_by(automorphism).load(_next(packed)),
-        )
-        for automorphism in _automorphisms(parameters, frozenset(description.rotations))
-    ]
+    samples = _samples(parameters).with_tag(tag)
+    residues = samples.product.read(packed[_PRODUCT])
+    product = parse(fhe.DeserializeEvalKeyString, samples.product.fill(residues))
+    groups = []
+    for automorphism in _automorphisms(parameters, description.rotations):
+        template = samples.rotation_by(automorphism)
+        residues = template.read(packed[automorphism])
+        groups.append(parse(fhe.DeserializeEvalKeyMapString, template.fill(residues)))
     if description.bootstrap_slots:
         extra = _bootstrap(parameters, description.bootstrap_slots)
         rows = [
-            read_residues(_next(packed), ring_dim=parameters.ring_dim, moduli=moduli)
-            for moduli in extra.moduli.values()
+            read_residues(packed[automorphism], ring_dim=parameters.ring_dim, moduli=moduli)
+            for automorphism, moduli in extra.moduli.items()
         ]
         template = extra.template.with_tag(tag, old=extra.tag)
         groups.append(parse(fhe.DeserializeEvalKeyMapString, template.fill(np.concatenate(rows))))
-    if next(packed, None) is not None:
-        raise DamagedData("the evaluation key holds more keys than it describes")
-    if tag not in maps.GetAllEvalMultKeys():
-        maps.InsertEvalMultKey([product], tag)
+    maps.InsertEvalMultKey([product], tag)
     for group in groups:
         maps.InsertEvalAutomorphismKey(group, tag)
+
+
+def _require_same(packed: dict[int, memoryview], *, description: Description, tag: str) -> None:
+    """Raise `DamagedData` unless every key is the one that is held under this tag."""
+    places = _places_of(description)
+    for place, residues in _resident(tag, wanted=set(packed)):
+        found = read_residues(
+            packed[place], ring_dim=description.parameters.ring_dim, moduli=places[place]
+        )
+        if not np.array_equal(found, residues):
+            raise DamagedData("an evaluation key of this tag is in use, and it is another one")
+
+
+def _resident(tag: str, *, wanted: set[int]) -> Iterator[tuple[int, Residues]]:
+    """The keys in OpenFHE's maps that are `wanted`, by place; `MissingKey` if one is not there."""
+    maps: Any = fhe.CryptoContext
+    held = find_entry(tag)
+    present = maps.GetExistingEvalAutomorphismKeyIndices(tag)
+    if held is None or tag not in maps.GetAllEvalMultKeys() or not wanted <= {_PRODUCT, *present}:
+        raise MissingKey("OpenFHE no longer has these evaluation keys")
+    product = fhe.Serialize(maps.GetEvalMultKeyVector(tag)[0], fhe.BINARY)
+    yield _PRODUCT, _samples(held.parameters).product.gather(product)
+    if wanted == {_PRODUCT}:
+        return
+    ring_dim, places = held.parameters.ring_dim, _places_of(held)
+    data, start = fhe.Serialize(maps.GetEvalAutomorphismKeyMap(tag), fhe.BINARY), 0
+    for automorphism in present:
+        rows = find_rows(data, ring_dim=ring_dim, moduli=places[automorphism], start=start)
+        if automorphism in wanted:
+            yield automorphism, gather_rows(data, rows, ring_dim=ring_dim)
+        start = rows[-1] + 8 * ring_dim
+
+
+def _places_of(description: Description) -> dict[int, tuple[int, ...]]:
+    return _places(description.parameters, description.rotations, description.bootstrap_slots)
+
+
+def _places(
+    parameters: Parameters, rotations: Iterable[int], bootstrap_slots: int
+) -> dict[int, tuple[int, ...]]:
+    """The moduli of every key, in the order of the payload: product, then by automorphism."""
+    usual = _samples(parameters).product.moduli
+    places = dict.fromkeys([_PRODUCT, *_automorphisms(parameters, rotations)], usual)
+    if bootstrap_slots:
+        extra = _bootstrap(parameters, bootstrap_slots).moduli
+        places.update({place: extra[place] for place in extra if place not in places})
+    return places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +201,7 @@ def _samples(parameters: Parameters) -> _Samples:
         turn = context.EvalAutomorphismKeyGen(pair.secretKey, [_SAMPLE_AUTOMORPHISM])
         rotation = fhe.Serialize(turn, fhe.BINARY)
     finally:
-        forget_keys(tag)
+        forget_keys({tag})
     made = _Samples(
         product=Template.of(product, ring_dim=ring_dim),
         rotation=Template.of(rotation, ring_dim=ring_dim),
@@ -161,7 +227,7 @@ def _bootstrap(parameters: Parameters, slots: int) -> _Bootstrap:
         automorphisms = maps.GetExistingEvalAutomorphismKeyIndices(tag)
         sample = fhe.Serialize(maps.GetEvalAutomorphismKeyMap(tag), fhe.BINARY)
     finally:
-        forget_keys(tag)
+        forget_keys({tag})
     template = Template.of(sample, ring_dim=parameters.ring_dim)
     usual = _samples(parameters).product.moduli
     # all are like the others but one, which leads to the sparse secret
@@ -176,42 +242,13 @@ def _bootstrap(parameters: Parameters, slots: int) -> _Bootstrap:
     return _Bootstrap(template=template, moduli=moduli, tag=tag)
 
 
-def _dump_map(
-    key: EvaluationKey, *, wanted: set[int], samples: _Samples, extra: _Bootstrap | None
-) -> dict[int, bytes]:
-    """The packed keys that are `wanted`, by automorphism, out of OpenFHE's map."""
-    maps: Any = fhe.CryptoContext
-    present = maps.GetExistingEvalAutomorphismKeyIndices(key.tag)
-    if not wanted <= set(present):
-        raise MissingKey("OpenFHE no longer has these evaluation keys")
-    ring_dim = key.parameters.ring_dim
-    data = fhe.Serialize(maps.GetEvalAutomorphismKeyMap(key.tag), fhe.BINARY)
-    packed, start = {}, 0
-    for automorphism in present:
-        moduli = samples.rotation.moduli
-        if extra is not None:
-            moduli = extra.moduli.get(automorphism, moduli)
-        rows = find_rows(data, ring_dim=ring_dim, moduli=moduli, start=start)
-        if automorphism in wanted:
-            packed[automorphism] = pack_words(gather_rows(data, rows, ring_dim=ring_dim))
-        start = rows[-1] + 8 * ring_dim
-    return packed
-
-
-def _automorphisms(parameters: Parameters, steps: frozenset[int]) -> list[int]:
+def _automorphisms(parameters: Parameters, steps: Iterable[int]) -> list[int]:
     context = open_context(parameters)
     return sorted(context.FindAutomorphismIndex(step) for step in steps)
 
 
 def _framed(packed: bytes) -> list[bytes]:
     return [_LENGTH.pack(len(packed)), packed]
-
-
-def _next(packed: Iterator[memoryview]) -> memoryview:
-    found = next(packed, None)
-    if found is None:
-        raise DamagedData("the evaluation key holds fewer keys than it describes")
-    return found
 
 
 def _unframed(data: memoryview) -> Iterator[memoryview]:

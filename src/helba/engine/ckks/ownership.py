@@ -1,43 +1,92 @@
 """Who owns the entries of OpenFHE's maps of evaluation keys.
 
-The maps belong to the process and go by key tag. An entry stays as long as one `EvaluationKey` of
-its tag is in use (the same key may have been loaded twice), and is removed with the last one.
+The maps belong to the process and go by key tag alone. Under one tag there is what one generation
+or one load has put there, of one ring and one owner; it stays as long as one `EvaluationKey` of the
+tag is in use (the same key may have been loaded twice).
+
+The maps can only be emptied as a whole and filled again, which no computation survives. Garbage is
+collected at any time and in any thread, so a key that is no longer in use is only noted then. Its
+entries go when keys are next generated or loaded, which must not be while another thread computes.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections import Counter
+from collections import deque
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import openfhe as fhe
 
+from helba.engine.description import Description
 from helba.engine.keys import EvaluationKey
 
-__all__ = ["forget_keys", "own_keys"]
+__all__ = ["changing_maps", "find_entry", "forget_keys", "own_keys", "remove_unused_keys"]
 
-_owners: Counter[str] = Counter()
+
+@dataclass
+class _Entry:
+    description: Description
+    owners: int = 0
+
+
+_entries: dict[str, _Entry] = {}
+_unused: deque[str] = deque()  # the tag of every key that was collected
 _lock = threading.RLock()
 
 
+@contextmanager
+def changing_maps() -> Iterator[None]:
+    """Have the maps alone, without what is no longer in use: to put keys in and to own them."""
+    with _lock:
+        remove_unused_keys()
+        yield
+
+
+def find_entry(tag: str) -> Description | None:
+    """Return what the maps hold under this tag."""
+    entry = _entries.get(tag)
+    return None if entry is None else entry.description
+
+
 def own_keys(key: EvaluationKey) -> None:
-    """Keep the entries of this tag until `key`, and every other owner, is no longer in use."""
+    """Keep the entries of this tag until `key`, and every other owner, is no longer in use.
+
+    The first owner says what the entries are.
+    """
     with _lock:
-        _owners[key.tag] += 1
-    weakref.finalize(key, _disown_keys, key.tag).atexit = False
+        if key.tag not in _entries:
+            _entries[key.tag] = _Entry(
+                Description(
+                    parameters=key.parameters,
+                    identity=key.identity,
+                    rotations=tuple(sorted(key.rotations)),
+                    bootstrap_slots=key.bootstrap_slots,
+                )
+            )
+        _entries[key.tag].owners += 1
+    weakref.finalize(key, _unused.append, key.tag).atexit = False
 
 
-def _disown_keys(tag: str) -> None:
+def remove_unused_keys() -> None:
+    """Remove the entries whose last owner is gone."""
     with _lock:
-        _owners[tag] -= 1
-        if _owners[tag] <= 0:
-            del _owners[tag]
-            forget_keys(tag)
+        ownerless = set()
+        while _unused:
+            tag = _unused.popleft()
+            _entries[tag].owners -= 1
+            if _entries[tag].owners == 0:
+                del _entries[tag]
+                ownerless.add(tag)
+        if ownerless:
+            forget_keys(ownerless)
 
 
-def forget_keys(tag: str) -> None:
-    """Remove one owner's evaluation keys from the maps of the process."""
+def forget_keys(tags: Collection[str]) -> None:
+    """Remove the evaluation keys of these tags from the maps of the process."""
     maps: Any = fhe.CryptoContext
     with _lock:
         products = dict(maps.GetAllEvalMultKeys())
@@ -45,8 +94,8 @@ def forget_keys(tag: str) -> None:
         fhe.ClearEvalMultKeys()
         maps.ClearEvalAutomorphismKeys()
         for owner, keys in products.items():
-            if owner != tag:
+            if owner not in tags:
                 maps.InsertEvalMultKey(keys, owner)
         for owner, keys in rotations.items():
-            if owner != tag:
+            if owner not in tags:
                 maps.InsertEvalAutomorphismKey(keys, owner)

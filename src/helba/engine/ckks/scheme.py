@@ -1,6 +1,7 @@
 """Keys and engines of CKKS.
 
-OpenFHE keeps evaluation keys in maps of the whole process, by key tag; see `ownership`.
+OpenFHE keeps evaluation keys in maps of the whole process, by key tag; see `ownership`. While keys
+are generated, loaded or written, no other thread of the process may compute.
 """
 
 from __future__ import annotations
@@ -8,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from helba.engine.ckks.admission import admit_choice, admit_key
 from helba.engine.ckks.context import open_context
 from helba.engine.ckks.engine import CkksEngine
 from helba.engine.ckks.evaluation import dump_evaluation_key, load_evaluation_keys
-from helba.engine.ckks.ownership import own_keys
+from helba.engine.ckks.ownership import changing_maps, forget_keys, own_keys
 from helba.engine.ckks.process import require_own_randomness
 from helba.engine.ckks.wire import (
     LIBRARY,
     dump_public_key,
     dump_secret_key,
+    identify,
     load_public_key,
     load_secret_key,
 )
@@ -50,28 +53,37 @@ class CkksScheme(Scheme):
         """Return fresh keys from OpenFHE's generator, seeded by the system."""
         require_own_randomness()
         require_bootstrap(parameters, slots=bootstrap_slots)
-        context = open_context(parameters)
-        pair = context.KeyGen()
         steps = normal_steps(rotations, parameters=parameters)
-        context.EvalMultKeyGen(pair.secretKey)
-        if steps:
-            context.EvalRotateKeyGen(pair.secretKey, list(steps))
-        if bootstrap_slots:
-            context.EvalBootstrapSetup(list(BOOTSTRAP_BUDGET), [0, 0], bootstrap_slots)
-            context.EvalBootstrapKeyGen(pair.secretKey, bootstrap_slots)
-        tag = pair.publicKey.GetKeyTag()
-        evaluation = EvaluationKey(
-            parameters=parameters,
-            tag=tag,
-            payload=None,
-            rotations=steps,
-            bootstrap_slots=bootstrap_slots,
-        )
-        own_keys(evaluation)
+        admit_choice(parameters, bootstrap_slots=bootstrap_slots)
+        context = open_context(parameters)
+        with changing_maps():
+            pair = context.KeyGen()
+            tag = pair.publicKey.GetKeyTag()
+            try:
+                context.EvalMultKeyGen(pair.secretKey)
+                if steps:
+                    context.EvalRotateKeyGen(pair.secretKey, list(steps))
+                if bootstrap_slots:
+                    context.EvalBootstrapSetup(list(BOOTSTRAP_BUDGET), [0, 0], bootstrap_slots)
+                    context.EvalBootstrapKeyGen(pair.secretKey, bootstrap_slots)
+                identity = identify(pair.publicKey, parameters=parameters)
+            except BaseException:
+                forget_keys({tag})
+                raise
+            evaluation = EvaluationKey(
+                parameters=parameters,
+                tag=tag,
+                payload=None,
+                rotations=steps,
+                bootstrap_slots=bootstrap_slots,
+                identity=identity,
+            )
+            own_keys(evaluation)
+        public, secret = pair.publicKey, pair.secretKey
         return KeySet(
-            public=PublicKey(parameters=parameters, tag=tag, payload=pair.publicKey),
+            public=PublicKey(parameters=parameters, tag=tag, payload=public, identity=identity),
             evaluation=evaluation,
-            secret=SecretKey(parameters=parameters, tag=tag, payload=pair.secretKey),
+            secret=SecretKey(parameters=parameters, tag=tag, payload=secret, identity=identity),
         )
 
     def engine(
@@ -92,33 +104,40 @@ class CkksScheme(Scheme):
     def _dump_secret_key(self, key: SecretKey) -> bytes:
         return dump_secret_key(_require_ckks(key), parameters=key.parameters)
 
+    def _admit(
+        self, kind: str, description: Description, payload_bytes: int, *, chosen: bool
+    ) -> None:
+        admit_key(kind, description, payload_bytes, chosen=chosen)
+
     def _load_public_key(
         self, data: memoryview, *, description: Description, tag: str
     ) -> PublicKey:
         parameters = description.parameters
-        payload = load_public_key(data, parameters=parameters, tag=tag)
-        return PublicKey(parameters=parameters, tag=tag, payload=payload)
+        payload, identity = load_public_key(data, parameters=parameters, tag=tag)
+        return PublicKey(parameters=parameters, tag=tag, payload=payload, identity=identity)
 
     def _load_evaluation_key(
         self, data: memoryview, *, description: Description, tag: str
     ) -> EvaluationKey:
-        load_evaluation_keys(data, description=description, tag=tag)
         key = EvaluationKey(
             parameters=description.parameters,
             tag=tag,
             payload=None,
             rotations=description.rotations,
             bootstrap_slots=description.bootstrap_slots,
+            identity=description.identity,
         )
-        own_keys(key)
+        with changing_maps():
+            load_evaluation_keys(data, description=description, tag=tag)
+            own_keys(key)
         return key
 
     def _load_secret_key(
         self, data: memoryview, *, description: Description, tag: str
     ) -> SecretKey:
-        parameters = description.parameters
+        parameters, identity = description.parameters, description.identity
         payload = load_secret_key(data, parameters=parameters, tag=tag)
-        return SecretKey(parameters=parameters, tag=tag, payload=payload)
+        return SecretKey(parameters=parameters, tag=tag, payload=payload, identity=identity)
 
 
 def _require_ckks(key: PublicKey | SecretKey) -> Any:

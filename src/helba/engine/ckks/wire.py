@@ -7,6 +7,7 @@ but the residues.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,7 @@ import openfhe as fhe
 
 from helba.engine.ckks.context import open_context, reason_of
 from helba.engine.ckks.process import require_own_randomness
-from helba.engine.ckks.template import Template
+from helba.engine.ckks.template import Residues, Template, pack_residues
 from helba.errors import DamagedData, EngineError
 from helba.planning.parameters import Parameters
 
@@ -25,6 +26,7 @@ __all__ = [
     "CiphertextForm",
     "dump_public_key",
     "dump_secret_key",
+    "identify",
     "load_public_key",
     "load_secret_key",
     "parse",
@@ -58,35 +60,51 @@ class CiphertextForm:
         alike = math.isclose(ciphertext.GetScalingFactor(), self.scale, rel_tol=SCALE_TOLERANCE)
         if _shape(ciphertext) != self.shape or not alike:
             raise EngineError("a ciphertext does not have the form of its kind, level and slots")
-        return self.template.dump(fhe.Serialize(ciphertext, fhe.BINARY))
+        return pack_residues(self.template.gather(fhe.Serialize(ciphertext, fhe.BINARY)))
 
     def load(self, packed: memoryview) -> Any:
         """Return the ciphertext with these residues, or raise `DamagedData`."""
-        return parse(fhe.DeserializeCiphertextString, self.template.load(packed))
+        return parse(
+            fhe.DeserializeCiphertextString, self.template.fill(self.template.read(packed))
+        )
 
 
 def dump_public_key(key: Any, *, parameters: Parameters) -> bytes:
-    """Return the residues of a public key."""
-    return _samples(parameters).public.dump(fhe.Serialize(key, fhe.BINARY))
+    """Return the packed residues of a public key."""
+    return pack_residues(_samples(parameters).public.gather(fhe.Serialize(key, fhe.BINARY)))
 
 
 def dump_secret_key(key: Any, *, parameters: Parameters) -> bytes:
-    """Return the residues of a secret key: who has them can decrypt everything."""
-    return _samples(parameters).secret.dump(fhe.Serialize(key, fhe.BINARY))
+    """Return the packed residues of a secret key: who has them can decrypt everything."""
+    return pack_residues(_samples(parameters).secret.gather(fhe.Serialize(key, fhe.BINARY)))
 
 
-def load_public_key(packed: memoryview, *, parameters: Parameters, tag: str) -> Any:
-    """Return the public key with these residues, or raise `DamagedData`."""
+def load_public_key(packed: memoryview, *, parameters: Parameters, tag: str) -> tuple[Any, str]:
+    """Return the public key with these residues and its identity, or raise `DamagedData`."""
     samples = _samples(parameters)
     template = samples.public.with_tag(require_tag(tag), old=samples.tag)
-    return parse(fhe.DeserializePublicKeyString, template.load(packed))
+    residues = template.read(packed)
+    key = parse(fhe.DeserializePublicKeyString, template.fill(residues))
+    return key, _identity(residues, parameters=parameters, tag=tag)
 
 
 def load_secret_key(packed: memoryview, *, parameters: Parameters, tag: str) -> Any:
     """Return the secret key with these residues, or raise `DamagedData`."""
     samples = _samples(parameters)
     template = samples.secret.with_tag(require_tag(tag), old=samples.tag)
-    return parse(fhe.DeserializePrivateKeyString, template.load(packed))
+    return parse(fhe.DeserializePrivateKeyString, template.fill(template.read(packed)))
+
+
+def identify(key: Any, *, parameters: Parameters) -> str:
+    """Return the identity of a public key: the digest of its parameters, tag and residues."""
+    residues = _samples(parameters).public.gather(fhe.Serialize(key, fhe.BINARY))
+    return _identity(residues, parameters=parameters, tag=key.GetKeyTag())
+
+
+def _identity(residues: Residues, *, parameters: Parameters, tag: str) -> str:
+    digest = hashlib.blake2b(f"{parameters.fingerprint} {tag} ".encode(), digest_size=32)
+    digest.update(residues.data.cast("B"))
+    return digest.hexdigest()
 
 
 def require_tag(tag: str) -> str:
