@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,12 @@ class Measured:
     """Filled when the block ends."""
 
     cost: Cost | None = None
+    operations: Counter[tuple[str, int]] | None = None
+
+    def levels_of(self, *kinds: str) -> set[int]:
+        """At which levels operations of these kinds were made."""
+        assert self.operations is not None
+        return {level for kind, level in self.operations if kind in kinds}
 
     def at(self, start: int, result: EncryptedVector) -> Cost:
         assert self.cost is not None
@@ -34,6 +41,42 @@ def measure(desk: Desk) -> Iterator[Measured]:
     measured.cost = Cost(
         products=tally.products, plain_products=tally.plain_products, rotations=tally.rotations
     )
+    measured.operations = tally.operations
+
+
+class Refresher:
+    """The masked refresh in one place; it keeps how many levels each vector had left."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.left = desk, list[int]()
+
+    def __call__(self, vector: EncryptedVector) -> EncryptedVector:
+        self.left.append(vector.levels_left)
+        return self.desk.engine.refresh(vector, secret_key=self.desk.keys.secret)
+
+    @property
+    def count(self) -> int:
+        return len(self.left)
+
+
+@contextmanager
+def assert_uses_every_key(desk: Desk) -> Iterator[None]:
+    """All rotation keys that the desk was opened with serve inside the block."""
+    engine, used = desk.engine, set[int]()
+    find = engine._rotation_key
+
+    def spy(steps: int, *, slots: int) -> int:
+        key = find(steps, slots=slots)
+        used.add(key)
+        return key
+
+    engine._rotation_key = spy  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del engine._rotation_key  # type: ignore[method-assign]
+    assert engine.evaluation_key is not None
+    assert used - {0} == engine.evaluation_key.rotations
 
 
 def assert_close(

@@ -19,7 +19,7 @@ from helba.planning.compare_cost import argmax_cost
 from helba.planning.parameters import insecure_parameters
 from helba.planning.score import ScoreLayout, choose_score_layout, score_cost
 from helba.planning.score_packing import pack_contexts, pack_model, pack_trace, read_answer
-from tests.circuits.circuit_checks import measure
+from tests.circuits.circuit_checks import assert_uses_every_key, measure
 from tests.engines import BOTH, open_desk
 
 QUICK = best_composition(resolution=2.0**-3, degrees=(5, 3))
@@ -64,6 +64,52 @@ def test_comparison_vector_fills_all_slots_at_the_predicted_cost(
         assert desk.engine.noise_bound(result) <= noise
     tiled = np.tile(expected, layout.compare_slots // layout.padded_arms)
     np.testing.assert_allclose(opened, tiled, atol=noise)
+
+
+@pytest.mark.parametrize("scheme", BOTH)
+@pytest.mark.parametrize("radix", [2, 4, 16])
+def test_sums_of_any_radix_give_the_comparison_vector(scheme: str, radix: int) -> None:
+    layout = ScoreLayout(dim=1, arms=16, radix=radix)
+    desk = desk_of(scheme, layout, depth=QUICK.levels)
+    scores = np.random.default_rng(radix).uniform(0, 1, 16)
+    differences = desk.engine.encrypt(grid_of(layout, scores))
+    with measure(desk) as measured:
+        result = comparison_vector(
+            desk.engine, differences, layout=layout, sign=QUICK, method="sum"
+        )
+        opened = desk.open(result)
+    assert measured.at(0, result) == argmax_cost(layout, sign=QUICK, method="sum")
+    expected = plain_comparison(scores, sign=QUICK, scale=1.0, method="sum").value
+    np.testing.assert_allclose(opened, np.tile(expected, layout.compare_slots // 16), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("form", ["pairs", "arms"])
+@pytest.mark.parametrize(("dim", "arms"), [(1, 2), (2, 3), (3, 5), (2, 16)])
+def test_a_round_uses_every_key_of_its_layout(dim: int, arms: int, form: str, method: str) -> None:
+    layout = ScoreLayout(dim=dim, arms=arms, form=form)
+    desk = desk_of("simulate", layout, depth=12, method=method)
+    vector = desk.engine.encrypt(np.zeros(layout.slots))
+    with assert_uses_every_key(desk):
+        differences = score_differences(desk.engine, vector, model=vector, layout=layout)
+        comparison_vector(desk.engine, differences, layout=layout, sign=QUICK, method=method)
+
+
+def test_test_that_rides_is_added_at_the_last_level() -> None:
+    """Where a product with a plaintext is cheapest."""
+    layout = ScoreLayout(dim=1, arms=8)
+    desk = desk_of("simulate", layout, depth=QUICK.levels + 3, method="product")
+    differences = desk.engine.encrypt(np.zeros(layout.compare_slots))
+    with measure(desk) as measured:
+        result = comparison_vector(
+            desk.engine,
+            differences,
+            layout=layout,
+            sign=QUICK,
+            method="product",
+            rider=Rider(flip=1),
+        )
+    assert max(measured.levels_of("multiply_plain")) == result.level - 1
 
 
 @settings(max_examples=60)
@@ -172,13 +218,15 @@ def test_large_problems_play_the_best_arm(dim: int, arms: int, form: str) -> Non
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("arms", [3, 4])
-def test_slots_tell_no_more_than_comparison_and_test(method: str, arms: int) -> None:
-    """Each slot is b_a, b_0 + t, b_0 t or (1 + b_0) t, with the same noise inside t."""
-    layout = ScoreLayout(dim=1, arms=arms)
+@pytest.mark.parametrize("form", ["pairs", "arms"])
+@pytest.mark.parametrize("arms", [2, 3, 4, 5])
+def test_slots_tell_no_more_than_comparison_and_test(method: str, form: str, arms: int) -> None:
+    """Each slot is 0, b_a, b_0 + t, b_0 t or (1 + b_0) t, with the same noise inside t."""
+    layout = ScoreLayout(dim=1, arms=arms, form=form)
     desk = desk_of("simulate", layout, depth=10, method=method)
-    grid = grid_of(layout, np.linspace(0, 1, arms))
-    grid[:: layout.grid] = 0.4
+    scores, trace = np.linspace(0, 1, arms), 0.4
+    grid = grid_of(layout, scores)
+    grid[:: layout.grid] = trace
     result = comparison_vector(
         desk.engine,
         desk.engine.encrypt(grid),
@@ -187,12 +235,15 @@ def test_slots_tell_no_more_than_comparison_and_test(method: str, arms: int) -> 
         method=method,
         rider=Rider(flip=-1, noise=0.3),
     )
+    b = plain_comparison(scores, sign=QUICK, scale=1.0, method=method).value
+    t = 0.3 - float(QUICK(np.array(trace)))
+    summed = method == "sum" or arms == 2
+    allowed = [0.0, *b, *([b[0] + t] if summed else [b[0] * t, (1 + b[0]) * t])]
     slots = desk.open(result)
-    answer = read_answer(layout, values=slots, method=method, riding=True)
-    b, t = answer.comparison, answer.test
-    assert t is not None
-    allowed = [0.0, *b, b[0] + t] if method == "sum" else [0.0, *b, b[0] * t, (1 + b[0]) * t]
     assert np.abs(slots[:, None] - np.array(allowed)).min(axis=1).max() <= 1e-9
+    answer = read_answer(layout, values=slots, method=method, riding=True)
+    np.testing.assert_allclose(answer.comparison, b, atol=1e-9)
+    assert answer.test == pytest.approx(t, abs=1e-9)
 
 
 @pytest.mark.parametrize("method", METHODS)

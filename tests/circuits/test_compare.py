@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.circuits.compare import acomp, amax, iterate, new_comp, new_max
-from helba.engine import EncryptedVector
 from helba.engine.simulator import SimulatedEngine
 from helba.errors import InvalidInput, LevelsExhausted
 from helba.numerics import compare as plain
@@ -18,23 +17,13 @@ from helba.planning.compare_cost import (
     amax_cost,
     iterate_cost,
     new_comp_cost,
+    tie_growth,
 )
 from helba.planning.cost import Cost
 from helba.planning.parameters import insecure_parameters
 from helba.planning.polynomial import Affine
-from tests.circuits.circuit_checks import assert_close, measure
+from tests.circuits.circuit_checks import Refresher, assert_close, measure
 from tests.engines import BOTH, Desk, open_desk
-
-
-class Refresher:
-    """The masked refresh in one place, counted."""
-
-    def __init__(self, desk: Desk) -> None:
-        self.desk, self.count = desk, 0
-
-    def __call__(self, vector: EncryptedVector) -> EncryptedVector:
-        self.count += 1
-        return self.desk.engine.refresh(vector, secret_key=self.desk.keys.secret)
 
 
 def desk_of(scheme: str, *, depth: int, rotations: tuple[int, ...] = ()) -> Desk:
@@ -162,6 +151,70 @@ def test_ckks_iterates_within_the_noise_that_the_simulator_bounds() -> None:
         if isinstance(desk.engine, SimulatedEngine):
             bound = desk.engine.noise_bound(result)
     assert np.abs(results[0] - results[1]).max() <= bound < 1e-6
+
+
+@pytest.mark.parametrize("scheme", BOTH)
+@pytest.mark.parametrize(("arms", "refreshes"), [(2, 5), (3, 8)])
+def test_acomp_from_the_last_level_refreshes_first(scheme: str, arms: int, refreshes: int) -> None:
+    """The values before they are rotated, the best and its rival before they meet."""
+    desk = desk_of(scheme, depth=8, rotations=acomp_rotations(arms))
+    values = np.array([0.9, 0.2, 0.4, 0.0])[: 1 << (arms - 1).bit_length()]
+    refresh = Refresher(desk)
+    late = desk.engine.encrypt(values, level=6)
+    result = acomp(desk.engine, late, arms=arms, error=0.05, refresh=refresh)
+    assert refresh.count == refreshes
+    assert min(refresh.left) >= 2
+    assert result.levels_left >= 2
+    numeric = plain.acomp(values[:arms], error=0.05)
+    np.testing.assert_allclose(desk.open(result)[:arms], numeric.value, atol=1e-3)
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_amax_refreshes_whichever_value_is_at_its_last_level(late: int) -> None:
+    desk, rows = desk_of("simulate", depth=7), np.random.default_rng(late).uniform(0, 1, (3, 4))
+    refresh = Refresher(desk)
+    values = [desk.engine.encrypt(row, level=5 if i == late else 0) for i, row in enumerate(rows)]
+    result = amax(desk.engine, values, error=0.05, refresh=refresh)
+    assert min(refresh.left) >= 2
+    assert result.levels_left >= 2
+    expected = plain.amax(list(rows), error=0.05).value
+    np.testing.assert_allclose(desk.open(result), expected, atol=1e-6)
+
+
+@pytest.mark.ckks
+def test_tie_survives_while_its_growth_times_the_noise_is_small() -> None:
+    """As many iterations as keep c_n^k noise below 1e-2, noise that of one iteration and refresh.
+
+    The noise of the first iterations grows most: c^k noise (1 + 1/c + 1/c^2 + ...) in all.
+    """
+    noise, n = 0.0, 1
+    for scheme in ("simulate", "ckks"):
+        desk = desk_of(scheme, depth=6)
+        refresh, x = Refresher(desk), desk.engine.encrypt(np.zeros(16), level=4)
+        if isinstance(desk.engine, SimulatedEngine):
+            once = iterate(desk.engine, x, n=n, iterations=1, refresh=refresh)
+            noise = desk.engine.noise_bound(once)
+    iterations = int(np.log(1e-2 / noise) / np.log(tie_growth(n, iterations=1)))
+    bound = 3.0 * tie_growth(n, iterations=iterations) * noise
+    assert iterations > 20
+    assert bound <= 3e-2
+    found = desk.open(iterate(desk.engine, x, n=n, iterations=iterations, refresh=refresh))
+    assert np.abs(found).max() <= bound
+
+
+def test_refresh_that_cannot_suffice_is_refused_before_it_is_asked_for() -> None:
+    desk = desk_of("simulate", depth=3)
+    x, refresh = desk.engine.encrypt([0.5, 0.25]), Refresher(desk)
+    with pytest.raises(LevelsExhausted, match="a refresh after it need depth 4, not 3"):
+        iterate(desk.engine, x, n=1, iterations=2, refresh=refresh)
+    assert refresh.count == 0
+
+
+def test_refresh_that_returns_too_few_levels_is_refused() -> None:
+    desk = desk_of("simulate", depth=6)
+    late = desk.engine.encrypt([0.5, 0.25], level=4)
+    with pytest.raises(LevelsExhausted, match="need 4 levels, a refresh left 2"):
+        iterate(desk.engine, late, n=1, iterations=1, refresh=lambda vector: vector)
 
 
 def test_without_refresh_levels_run_out() -> None:

@@ -55,13 +55,36 @@ def test_refinement_brings_a_rough_inverse_closer_to_the_solution(scheme: str) -
     A = np.linalg.inv(V) + disturbance
     g = np.linspace(-2.0, 1.0, 5)
     inverse, matrix = (engine.encrypt(layout.pack(m)) for m in (A, V))
-    # more slots than one matrix, as the inverse leaves it
-    inverse = engine.repeat(inverse, 4 * layout.size)
     response = engine.encrypt(layout.pack_by_row(g))
     rough = compute_estimate(engine, inverse=inverse, response=response, layout=layout)
     refined = refine_estimate(
         engine, estimate=rough, inverse=inverse, matrix=matrix, response=response, layout=layout
     )
-    exact = np.tile(layout.pack_by_column(np.linalg.solve(V, g)), 4)
+    exact = layout.pack_by_column(np.linalg.solve(V, g))
     before, after = (np.abs(desk.open(w) - exact).max() for w in (rough, refined))
     assert after <= 0.5 * before
+
+
+@pytest.mark.parametrize("scheme", BOTH)
+@pytest.mark.parametrize("wide", ["estimate", "inverse", "matrix", "response"])
+def test_operands_that_repeat_over_more_slots_give_the_same_estimate(
+    scheme: str, wide: str
+) -> None:
+    desk, layout = open_matrix_desk(scheme, dim=3)
+    V, A = random_design(3)
+    g, w = np.array([-2.0, 0.5, 1.0]), np.array([0.3, -0.1, 0.2])
+    held = {
+        "estimate": desk.engine.encrypt(layout.pack_by_column(w)),
+        "inverse": desk.engine.encrypt(layout.pack(A)),
+        "matrix": desk.engine.encrypt(layout.pack(V)),
+        "response": desk.engine.encrypt(layout.pack_by_row(g)),
+    }
+    held[wide] = desk.engine.repeat(held[wide], 4 * layout.size)
+    refined = refine_estimate(desk.engine, layout=layout, **held)
+    expected = layout.pack_by_column(w + A @ (g - V @ w))
+    assert_close(desk, refined, expected=expected, noise=1e-4)
+    if wide in ("inverse", "response"):
+        estimate = compute_estimate(
+            desk.engine, inverse=held["inverse"], response=held["response"], layout=layout
+        )
+        assert_close(desk, estimate, expected=layout.pack_by_column(A @ g))

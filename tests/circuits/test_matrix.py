@@ -10,9 +10,11 @@ from helba.planning.cost import Cost
 from helba.planning.jiang import JiangLayout
 from helba.planning.matrix_cost import residual_cost, squared_norm_cost
 from helba.planning.parameters import insecure_parameters
-from tests.circuits.circuit_checks import assert_close, measure
+from tests.circuits.circuit_checks import assert_close, assert_uses_every_key, measure
 from tests.circuits.matrices import CASES, LARGE, open_matrix_desk, random_design, random_matrices
-from tests.engines import open_desk
+from tests.engines import BOTH, open_desk
+
+JIANG_ROTATIONS = {1: 2, 2: 6, 3: 12, 5: 24, 8: 24, 16: 44}
 
 
 @pytest.mark.parametrize(("scheme", "dim"), CASES + LARGE)
@@ -74,6 +76,7 @@ def test_stacked_products_advance_both_factors_at_the_predicted_cost(scheme: str
     assert_close(desk, both, expected=stacked(M1, X1), noise=1e-4)
     assert measured.at(0, both) == layout.opening.cost
 
+    both = engine.encrypt(stacked(M1, X1), level=both.level)
     with measure(desk) as measured:
         further = multiply_matrices(
             engine, layout.advancing, left=[both], right=both, right_plus=plain
@@ -89,15 +92,32 @@ def test_stacked_products_advance_both_factors_at_the_predicted_cost(scheme: str
 
 
 @pytest.mark.parametrize(("scheme", "dim"), CASES)
-def test_product_brings_operands_of_different_levels_together(scheme: str, dim: int) -> None:
+@pytest.mark.parametrize("deep", ["left", "right"])
+def test_product_brings_operands_of_different_levels_together_first(
+    scheme: str, dim: int, deep: str
+) -> None:
     desk, layout = open_matrix_desk(scheme, dim=dim)
     L, R = random_matrices(2, dim=dim)
-    left = desk.engine.encrypt(layout.pack(L), level=3)
-    right = desk.engine.encrypt(layout.pack(R))
-    product = matrix_product(desk.engine, left=left, right=right, layout=layout)
+    left = desk.engine.encrypt(layout.pack(L), level=3 if deep == "left" else 0)
+    right = desk.engine.encrypt(layout.pack(R), level=3 if deep == "right" else 0)
+    with measure(desk) as measured:
+        product = matrix_product(desk.engine, left=left, right=right, layout=layout)
     assert product.level == 5
+    assert min(measured.levels_of("rotate", "hoist", "multiply_plain") or {3}) == 3
     expected = np.tile(layout.pack(L @ R), product.slots // layout.size)
     assert_close(desk, product, expected=expected, noise=1e-5)
+
+
+@pytest.mark.parametrize("scheme", BOTH)
+def test_product_takes_wide_operands_and_clears_rows_that_only_pad(scheme: str) -> None:
+    desk, layout = open_matrix_desk(scheme, dim=3)
+    L, R = random_matrices(2, dim=3)
+    dirty = layout.pack(L).reshape(4, 4)
+    dirty[3] = 7.0
+    left = desk.engine.repeat(desk.engine.encrypt(dirty.ravel()), 256)
+    right = desk.engine.encrypt(layout.pack(R))
+    product = matrix_product(desk.engine, left=left, right=right, layout=layout)
+    assert_close(desk, product, expected=layout.pack(L @ R), noise=1e-5)
 
 
 def test_product_without_levels_is_refused() -> None:
@@ -132,7 +152,7 @@ def test_jiang_product_equals_numpy_and_keeps_its_layout(scheme: str, dim: int) 
     desk = open_desk(scheme, parameters=parameters, rotations=layout.rotations)
     L, R = random_matrices(2, dim=dim)
     left, right = (desk.engine.encrypt(layout.pack(matrix)) for matrix in (L, R))
-    with measure(desk) as measured:
+    with measure(desk) as measured, assert_uses_every_key(desk):
         product = jiang_product(
             desk.engine, left=left, right=right, layout=layout, left_factor=0.5, right_factor=3.0
         )
@@ -144,5 +164,9 @@ def test_jiang_product_equals_numpy_and_keeps_its_layout(scheme: str, dim: int) 
         plain_products=2 * dim,
         rotations=layout.cost.rotations,
     )
-    again = jiang_product(desk.engine, left=product, right=right, layout=layout)
+    assert layout.cost.rotations == JIANG_ROTATIONS[dim]
+    wide = desk.engine.repeat(product, 2 * layout.slots)
+    with measure(desk) as measured:
+        again = jiang_product(desk.engine, left=wide, right=right, layout=layout)
+    assert min(measured.levels_of("rotate", "hoist", "multiply_plain")) == 2
     assert_close(desk, again, expected=layout.pack(1.5 * L @ R @ R), noise=1e-4)

@@ -8,11 +8,12 @@ from helba.circuits.scores import score_differences
 from helba.errors import InvalidInput
 from helba.planning.matrix import MatrixLayout
 from helba.planning.model import ModelAssembly
+from helba.planning.parameters import insecure_parameters
 from helba.planning.score import ScoreLayout, choose_score_layout
 from helba.planning.score_packing import pack_contexts, pack_model
-from tests.circuits.circuit_checks import assert_close, measure
+from tests.circuits.circuit_checks import assert_close, assert_uses_every_key, measure
 from tests.circuits.matrices import CASES, open_matrix_desk, random_design
-from tests.engines import BOTH, Desk
+from tests.engines import BOTH, Desk, open_desk
 
 
 def open_assembly(
@@ -53,26 +54,53 @@ def _check_model(desk: Desk, assembly: ModelAssembly) -> None:
     dim, matrix, score = assembly.matrix.dim, assembly.matrix, assembly.score
     _, A = random_design(dim)
     w = np.linspace(-1.0, 2.0, dim)
-    inverse = desk.engine.encrypt(matrix.pack(A), level=2)
-    estimate = desk.engine.encrypt(matrix.pack_by_column(w), level=3)
-    with measure(desk) as measured:
-        model = assemble_model(desk.engine, inverse=inverse, estimate=estimate, assembly=assembly)
-    assert model.slots == score.slots
     expected = pack_model(score, inverse=A, estimate=w)
-    assert_close(desk, model, expected=expected, noise=1e-4)
-    assert measured.at(3, model) == assembly.cost
+    for levels in ((2, 3), (3, 2)):
+        inverse = desk.engine.encrypt(matrix.pack(A), level=levels[0])
+        estimate = desk.engine.encrypt(matrix.pack_by_column(w), level=levels[1])
+        with measure(desk) as measured:
+            model = assemble_model(
+                desk.engine, inverse=inverse, estimate=estimate, assembly=assembly
+            )
+        assert model.slots == score.slots
+        assert_close(desk, model, expected=expected, noise=1e-4)
+        assert measured.at(3, model) == assembly.cost
+        assert min(measured.levels_of("rotate", "hoist", "multiply_plain")) == 3
+
+
+@pytest.mark.parametrize(
+    ("dim", "arms", "form"),
+    [(1, 2, "pairs"), (1, 9, "arms"), (3, 2, "pairs"), (4, 4, "arms"), (10, 2, "arms")],
+)
+@pytest.mark.parametrize("levels", [1, 2])
+def test_model_uses_every_key_of_its_assembly(dim: int, arms: int, form: str, levels: int) -> None:
+    matrix = MatrixLayout(dim=dim, max_slots=1024)
+    score = ScoreLayout(dim=dim, arms=arms, form=form)
+    assembly = ModelAssembly(matrix=matrix, score=score, levels=levels)
+    parameters = insecure_parameters(ring_dim=1 << 13, depth=3)
+    desk = open_desk("simulate", parameters=parameters, rotations=assembly.rotations)
+    inverse = desk.engine.encrypt(matrix.pack(np.eye(dim)))
+    estimate = desk.engine.encrypt(matrix.pack_by_column(np.zeros(dim)))
+    with assert_uses_every_key(desk):
+        assemble_model(desk.engine, inverse=inverse, estimate=estimate, assembly=assembly)
 
 
 @pytest.mark.parametrize("scheme", BOTH)
 @pytest.mark.parametrize("levels", [1, 2])
-def test_model_of_wide_operands_has_the_slots_of_the_scores(scheme: str, levels: int) -> None:
+@pytest.mark.parametrize("wide", ["inverse", "estimate"])
+def test_model_of_wide_operands_has_the_slots_of_the_scores(
+    scheme: str, levels: int, wide: str
+) -> None:
     desk, assembly = open_assembly(scheme, dim=5, arms=2, levels=levels)
     _, A = random_design(5)
     w = np.linspace(-1.0, 2.0, 5)
     engine, matrix, score = desk.engine, assembly.matrix, assembly.score
-    inverse = engine.repeat(engine.encrypt(matrix.pack(A)), 1024)
-    estimate = engine.encrypt(matrix.pack_by_column(w))
-    model = assemble_model(engine, inverse=inverse, estimate=estimate, assembly=assembly)
+    held = {
+        "inverse": engine.encrypt(matrix.pack(A)),
+        "estimate": engine.encrypt(matrix.pack_by_column(w)),
+    }
+    held[wide] = engine.repeat(held[wide], 1024)
+    model = assemble_model(engine, assembly=assembly, **held)
     assert score.slots < 1024
     assert_close(desk, model, expected=pack_model(score, inverse=A, estimate=w))
 

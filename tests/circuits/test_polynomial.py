@@ -12,7 +12,7 @@ from helba.circuits.polynomial import evaluate_affine, evaluate_polynomial
 from helba.errors import LevelsExhausted
 from helba.numerics.evaluation import cost_of_degree, evaluation_order
 from helba.planning.parameters import insecure_parameters
-from helba.planning.polynomial import PLAIN, SLOTWISE, Affine, polynomial_cost
+from helba.planning.polynomial import PLAIN, SLOTWISE, Affine, polynomial_cost, schedule
 from tests.circuits.circuit_checks import assert_close, measure
 from tests.engines import BOTH, open_desk
 
@@ -92,6 +92,24 @@ def test_outputs_share_what_alpha_leaves_alone() -> None:
     order = evaluation_order(random_coefficients(7))
     one, two = (polynomial_cost(order, outputs=[PLAIN] * k) for k in (1, 2))
     assert (one.products, two.products - one.products) == (5, 3)  # T_2 and T_4 are shared
+
+
+def test_shared_values_are_made_where_the_first_output_wants_them() -> None:
+    """With whole coefficients alpha = 1 adds where 1/2 multiplies, and wants some T_k earlier."""
+    odd = [2.0, -1.0, 3.0, -3.0, 1.0, 2.0, 3.0, 0.0, -1.0, -2.0]
+    desk, order = open_desk("simulate", parameters=PARAMETERS), evaluation_order(odd)
+    outputs = [PLAIN, Affine(alpha=0.5)]
+    first, second = (schedule(order, alpha=output.alpha).levels for output in outputs)
+    assert any(a < b for a, b in zip(first, second, strict=True))
+    for chosen in (outputs, outputs[::-1]):
+        x = desk.engine.encrypt(GRID)
+        with measure(desk) as measured:
+            results = evaluate_affine(desk.engine, x, order=order, outputs=chosen)
+        assert measured.at(0, results[0]) == polynomial_cost(order, outputs=chosen)
+        for result, output in zip(results, chosen, strict=True):
+            assert result.level == order.levels
+            expected = output.alpha * polynomial(odd, GRID)
+            assert_close(desk, result, expected=expected, noise=1e-4)
 
 
 @settings(max_examples=60)

@@ -13,8 +13,10 @@ from helba.errors import InvalidInput
 from helba.numerics.root import root_error, root_levels
 from helba.planning.compare_cost import root_cost
 from helba.planning.parameters import insecure_parameters
-from tests.circuits.circuit_checks import assert_close, measure
+from tests.circuits.circuit_checks import Refresher, assert_close, measure
 from tests.engines import BOTH, open_desk
+
+ROOT_REFRESHES = 6  # of six steps at depth 5: u four times, q twice
 
 
 @pytest.mark.parametrize("scheme", BOTH)
@@ -54,12 +56,7 @@ def test_root_never_exceeds_the_true_one(
 @pytest.mark.parametrize("scheme", BOTH)
 def test_root_is_refreshed_when_due(scheme: str) -> None:
     desk = open_desk(scheme, parameters=insecure_parameters(depth=5))
-    calls = []
-
-    def refresh(vector):
-        calls.append(vector.levels_left)
-        return desk.engine.refresh(vector, secret_key=desk.keys.secret)
-
+    refresh = Refresher(desk)
     z = np.linspace(0.1, 1.0, 16)
     with measure(desk) as measured:
         result = square_root(
@@ -70,7 +67,8 @@ def test_root_is_refreshed_when_due(scheme: str) -> None:
     assert measured.cost is not None
     assert measured.cost.products == predicted.products
     assert measured.cost.plain_products == predicted.plain_products
-    assert min(calls) >= 2
+    assert refresh.count == ROOT_REFRESHES
+    assert min(refresh.left) >= 2
     assert result.levels_left >= 2
     assert_close(
         desk,
@@ -79,6 +77,18 @@ def test_root_is_refreshed_when_due(scheme: str) -> None:
         error=root_error(low=0.1, high=1.0, iterations=6) + 1e-6,
         noise=1e-4,
     )
+
+
+@pytest.mark.parametrize("scheme", BOTH)
+def test_root_from_the_last_level_refreshes_first(scheme: str) -> None:
+    desk = open_desk(scheme, parameters=insecure_parameters(depth=5))
+    refresh, z = Refresher(desk), np.linspace(0.1, 1.0, 16)
+    late = desk.engine.encrypt(z, level=3)
+    result = square_root(desk.engine, late, high=1.0, iterations=6, refresh=refresh)
+    assert refresh.count == ROOT_REFRESHES + 1
+    assert min(refresh.left) >= 2
+    error = root_error(low=0.1, high=1.0, iterations=6) + 1e-6
+    assert_close(desk, result, expected=np.sqrt(z), error=error, noise=1e-4)
 
 
 @pytest.mark.ckks

@@ -15,8 +15,10 @@ def test_row_product_fills_the_first_column_and_leaves_no_partial_sums(
 ) -> None:
     desk, layout = open_matrix_desk(scheme, dim=dim)
     (M,) = random_matrices(1, dim=dim)
-    vector = np.linspace(-1.0, 1.0, dim)
-    matrix = desk.engine.encrypt(layout.pack(M))
+    vector = np.linspace(-1.0, 2.0, dim)
+    dirty = layout.pack(M).reshape(layout.side, layout.side)
+    dirty[dim:] = 0.5  # rows that only pad
+    matrix = desk.engine.encrypt(dirty.ravel())
     by_column = desk.engine.encrypt(layout.pack_by_column(vector))
     with measure(desk) as measured:
         product = multiply_rows(

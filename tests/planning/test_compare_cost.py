@@ -9,7 +9,7 @@ from numpy.polynomial import polynomial
 from helba.bandits.fast import default_sign
 from helba.numerics.argmax import argmax_levels
 from helba.numerics.compare import f, levels_per_iteration
-from helba.numerics.evaluation import evaluate
+from helba.numerics.evaluation import Product, evaluate
 from helba.numerics.root import root_levels
 from helba.planning.compare_cost import (
     acomp_rotations,
@@ -19,10 +19,12 @@ from helba.planning.compare_cost import (
     iterate_cost,
     new_comp_cost,
     root_cost,
+    tie_growth,
     trace_cost,
     trace_rotations,
 )
 from helba.planning.cost import Cost
+from helba.planning.matrix import MatrixLayout
 from helba.planning.polynomial import SLOTWISE, sign_cost
 from helba.planning.score import ScoreLayout
 
@@ -68,12 +70,36 @@ def test_slot_coefficients_cost_a_sign_nothing() -> None:
 
 def test_trace_test_costs_a_level_for_its_scale_only_if_none_is_idle() -> None:
     sign = default_sign(2)
-    folded = trace_cost(4, sign=sign)
+    layout = MatrixLayout(dim=4, max_slots=1024)
+    folded = trace_cost(layout, sign=sign)
     assert folded.levels == sign.levels + 1
-    assert trace_cost(4, sign=sign, scaled=True).levels == folded.levels + 1
-    assert trace_cost(4, sign=sign, scaled=True, idle=True).levels == folded.levels
-    assert len(trace_rotations(4)) == folded.rotations == 6
-    assert trace_rotations(1) == ()
+    assert trace_cost(layout, sign=sign, reach=0.25) == folded  # four times is a few additions
+    divided = folded + Cost(levels=1, plain_products=1)
+    assert trace_cost(layout, sign=sign, reach=3.0) == divided
+    idle = trace_cost(layout, sign=sign, reach=3.0, idle=True)
+    assert idle == folded + Cost(plain_products=1)
+
+
+def test_trace_test_needs_no_key_that_matrices_do_not() -> None:
+    sign, layout = default_sign(2), MatrixLayout(dim=8, max_slots=1024)
+    assert len(trace_rotations(layout)) == trace_cost(layout, sign=sign).rotations == 8
+    assert set(trace_rotations(layout)) <= set(layout.rotations)
+    assert trace_rotations(MatrixLayout(dim=1, max_slots=2)) == ()
+
+
+@pytest.mark.parametrize(("n", "slope"), [(1, 3 / 2), (2, 15 / 8), (3, 35 / 16), (4, 315 / 128)])
+def test_tie_growth_is_the_slope_at_zero_for_each_iteration(n: int, slope: float) -> None:
+    assert tie_growth(n, iterations=0) == 1.0
+    assert tie_growth(n, iterations=5) == pytest.approx(slope**5)
+    # an imaginary part grows by it, and a little more
+    order, x = comparison_order(n), 1e-6j
+    values = [x]
+    for step in order.steps:
+        if isinstance(step, Product):
+            values.append(values[step.left] * values[step.right])
+        else:
+            values.append(step.constant + sum(c * values[i] for i, c in step.terms))
+    assert abs(values[-1]) == pytest.approx(1e-6 * slope)
 
 
 def test_paper_argmax_grows_with_every_arm() -> None:

@@ -9,8 +9,8 @@ from helba.planning.jiang import JiangLayout
 from helba.planning.matrix import MatrixLayout
 from helba.planning.matrix_cost import cold_cost, refinement_cost, warm_cost
 from helba.planning.model import ModelAssembly
-from helba.planning.score import choose_score_layout
-from helba.planning.stages import count_rotations, power_stages, steps_of
+from helba.planning.score import ScoreLayout, choose_score_layout
+from helba.planning.stages import count_rotations, distinct_steps, power_stages, steps_of
 
 N15 = 1 << 14  # slots at N = 2^15
 KEY_BYTES = 30 << 20  # of a rotation key at N = 2^15
@@ -59,6 +59,25 @@ def test_model_in_two_levels_takes_fewer_masks_and_rotations(dim: int, arms: int
     assert two.plain_products == 2 * dim + 1
     assert two.plain_products < one.plain_products
     assert two.rotations < one.rotations
+
+
+def test_model_takes_columns_that_need_not_move_as_they_are() -> None:
+    """P = p, here 8: a row takes one mask for all its columns, and Horner's rule no rotation."""
+    matrix = MatrixLayout(dim=8, max_slots=N15)
+    still, moving = (
+        ModelAssembly(matrix=matrix, score=ScoreLayout(dim=8, arms=arms, form="arms"))
+        for arms in (8, 16)
+    )
+    assert (still.transposed, moving.transposed) == (True, False)
+    assert (still.column_step, moving.column_step) == (0, -15)
+    assert still.cost == Cost(levels=1, plain_products=16, rotations=15)
+    assert moving.cost == Cost(levels=1, plain_products=28, rotations=19)
+
+
+def test_steps_that_agree_modulo_the_slots_share_a_key() -> None:
+    assert distinct_steps([-8, 248, 3, 0, 256], slots=256) == (3, 248)
+    assert distinct_steps([-1, -257, 4], slots=256) == (-1, 4)
+    assert MatrixLayout(dim=1, max_slots=4).rotations == (1,)
 
 
 def test_stacked_step_costs_hardly_more_than_one_product() -> None:

@@ -30,6 +30,30 @@ def test_layout_by_arms_needs_fewer_slots_and_one_level_more() -> None:
 
 
 @pytest.mark.parametrize(
+    ("arms", "babies", "rotations"), [(2, 2, 1), (4, 2, 2), (8, 4, 4), (16, 4, 6), (64, 8, 14)]
+)
+def test_scores_of_arms_are_spread_in_about_two_roots_of_their_number(
+    arms: int, babies: int, rotations: int
+) -> None:
+    """The larger root when there is one: baby steps share their work."""
+    layout = ScoreLayout(dim=1, arms=arms, form="arms")
+    assert layout.baby_steps == babies
+    sums = cyclic_cost(count=layout.features).rotations
+    assert score_cost(layout).rotations == sums + rotations
+
+
+@pytest.mark.parametrize(("arms", "summed", "multiplied"), [(2, 1, 1), (8, 7, 3), (16, 6, 4)])
+def test_product_of_wins_needs_fewer_keys_than_their_sum(
+    arms: int, summed: int, multiplied: int
+) -> None:
+    layout = ScoreLayout(dim=2, arms=arms)
+    steps = {method: set(layout.argmax_rotations(method)) for method in ("sum", "product")}
+    assert (len(steps["sum"]), len(steps["product"])) == (summed, multiplied)
+    assert steps["product"] <= steps["sum"]
+    assert set(layout.rotations) == steps["sum"] | set(layout.score_rotations)
+
+
+@pytest.mark.parametrize(
     ("dim", "arms", "max_slots", "form"),
     [(2, 2, 32, "pairs"), (8, 8, 4096, "pairs"), (8, 8, 2048, "arms"), (32, 16, 16384, "arms")],
 )

@@ -4,6 +4,11 @@ Same names, counts and certificates as `numerics.compare`, which also says what 
 adds (a - b)/2 * x (erratum 1), the counts are those that reach the error (errata 2 and 4). Errors
 are the certificate's plus the noise of CKKS. Every circuit iterates at least once.
 
+The noise of CKKS is complex. Where two values tie, every iteration multiplies its imaginary part by
+c_n = f_n'(0), 1.5 for n = 1, and nothing holds it back: `planning.compare_cost.tie_growth` times
+the noise of an iteration must stay below about 1e-2, or the result diverges. At 45 bits 50
+iterations of f_1 survive a tie and 55 do not; at 50 bits all that the paper's precision asks for.
+
 Halves cost no level: they ride in the coefficients of the last iteration. With a `refresh`, levels
 come back whenever a step would leave too few for a refresh; without, depth must suffice.
 Source: Cheon, Kim and Kim, ePrint 2019/1234; Lemma comp_lemma of the paper.
@@ -39,7 +44,7 @@ def iterate(
 ) -> EncryptedVector:
     """Return alpha * f_n^(k)(x) + beta for x in [-1, 1], k = `iterations` >= 1.
 
-    k ceil(log2(2n + 2)) levels.
+    k ceil(log2(2n + 2)) levels. Near 0 the noise grows by `tie_growth`: see the module.
     """
     require_whole("iterations", iterations, least=1, most=1000)
     order = comparison_order(n)

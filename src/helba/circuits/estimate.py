@@ -2,12 +2,15 @@
 
 A is symmetric, so w_j is the sum over the rows i of A[i, j] g_i: with g by row (g_i in slot
 i p + j) the sum runs over the major index, is cyclic, and leaves w by column (w_j in slot i p + j)
-in every row. One level, no mask. Users send g by row.
+in every row. One level, no mask. Users send g by row. An inverse under CKKS is symmetric within its
+noise; what is computed from it then is the product with its transpose.
+
+Operands may repeat over more slots than p^2; results have p^2.
 """
 
 from __future__ import annotations
 
-from helba.circuits.gather import add_rotations
+from helba.circuits.packing import add_rotations
 from helba.circuits.rows import multiply_rows, spread_columns
 from helba.engine import EncryptedVector, Engine
 from helba.planning.matrix import MatrixLayout
@@ -36,18 +39,17 @@ def refine_estimate(
     The error V^-1 g - w is multiplied by I - A V. V w comes out by row, which needs a mask
     (`circuits.rows`); its sign rides in it. Product, mask, product.
     """
-    slots = max(estimate.slots, inverse.slots, matrix.slots, response.slots)
-    image = multiply_rows(engine, matrix=matrix, vector=estimate, layout=layout, factor=-1.0)
-    image = engine.repeat(spread_columns(engine, image, layout=layout), slots)
-    rest = engine.add(image, engine.repeat(response, slots))
+    w, g = (engine.fold(vector, layout.size) for vector in (estimate, response))
+    image = multiply_rows(engine, matrix=matrix, vector=w, layout=layout, factor=-1.0)
+    rest = engine.add(spread_columns(engine, image, layout=layout), g)
     change = multiply_symmetric(engine, matrix=inverse, vector=rest, layout=layout)
-    return engine.add(engine.repeat(estimate, slots), change)
+    return engine.add(w, change)
 
 
 def multiply_symmetric(
     engine: Engine, *, matrix: EncryptedVector, vector: EncryptedVector, layout: MatrixLayout
 ) -> EncryptedVector:
     """Return S v by column, for a symmetric S and v by row. 1 level: product, sum over the rows."""
-    slots = max(matrix.slots, vector.slots)
-    product = engine.multiply(engine.repeat(matrix, slots), engine.repeat(vector, slots))
+    S, v = (engine.fold(operand, layout.size) for operand in (matrix, vector))
+    product = engine.multiply(S, v)
     return add_rotations(engine, product, stages=layout.sum_rows)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from helba.engine import EncryptedVector, Engine
 from helba.planning.gather import Gather, giant_steps
 
-__all__ = ["add_rotations", "gather"]
+__all__ = ["gather"]
 
 
 def gather(
@@ -43,12 +43,3 @@ def gather(
             parts.append((engine.rotate(inner, first.unit * first.babies * giant), 1.0))
         results.append(engine.combine(parts))
     return results
-
-
-def add_rotations(
-    engine: Engine, vector: EncryptedVector, *, stages: Iterable[Sequence[int]]
-) -> EncryptedVector:
-    """Return the vector plus its rotations by the steps of a stage, stage after stage. No level."""
-    for stage in stages:
-        vector = engine.sum_rotations(vector, (0, *stage))
-    return vector

@@ -5,6 +5,12 @@ product of the stacked vector [M; X] (`planning.matrix`). The scale rides in the
 factor, so that the masks of the left one are the same in every step. The last step computes X
 alone, and leaves it with period p^2.
 
+The certificates are those of exact arithmetic plus what `noise` says that a product may add; with
+the default, 0, they know nothing of CKKS. Noise also leaves X slightly unsymmetric, by at most
+twice the noise that it carries. That is within the noise for whoever takes X for symmetric: the
+transpose (`circuits.estimate`) is as close to the inverse, and a triangle (`circuits.model`) has
+no more noise in an entry.
+
 `refresh` is called on an operand whose levels do not suffice for the next product and a refresh
 after it (`circuits.levels`); without it the engine raises `LevelsExhausted`.
 """
@@ -18,7 +24,7 @@ import numpy as np
 from helba.circuits.levels import Refresh, with_levels
 from helba.circuits.matrix import matrix_product, multiply_matrices
 from helba.engine import EncryptedVector, Engine
-from helba.errors import require_at_least
+from helba.errors import InvalidInput, require_at_least
 from helba.numerics.certificate import Certificate, Certified
 from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, cold_iterations, plan_warm_start
 from helba.planning.matrix import MatrixLayout, MatrixProduct
@@ -42,8 +48,8 @@ def invert_warm(
 
     Needs V = `matrix` and `start` symmetric, and the eigenvalues of V times `start` in [low, high].
     `noise` bounds what a product may add to V^(1/2) X V^(1/2) and to V^(-1/2) M V^(1/2); how it
-    adds up is `plan_warm_start`'s. 2 levels for V times `start`, 2 for each step; none if `start`
-    is good enough already.
+    adds up, and which `error` it does not allow, is `plan_warm_start`'s. 2 levels for V times
+    `start`, 2 for each step; none if `start` is good enough already.
     """
     plan = plan_warm_start(low=low, high=high, error=error, noise=noise)
     X = start
@@ -75,19 +81,19 @@ def invert_cold(
     """Return X with ||X - V^-1|| <= certificate.error, from X = I / trace_bound.
 
     Needs V = `matrix` symmetric, its eigenvalues at least `ridge`, its trace at most c =
-    `trace_bound`. k1(error) steps (Prop. 1 of the paper), 2 levels each. The first one needs no
-    encrypted X: X = (2 I - V/c)/c is linear in V, and M = (V/c)(2 I - V/c) one product. `noise` is
-    that of `cold_bound`.
+    `trace_bound`. k1(error) steps (Prop. 1 of the paper), 2 levels each, and with `noise`, that of
+    `cold_bound`, as many more as bring its bound to `error`; an error that the noise does not allow
+    is refused. The first step needs no encrypted X: X = (2 I - V/c)/c is linear in V, and
+    M = (V/c)(2 I - V/c) one product.
     """
-    steps = cold_iterations(ridge=ridge, trace_bound=trace_bound, error=error)
-    bound = cold_bound(ridge=ridge, trace_bound=trace_bound, iterations=steps, noise=noise)
-    V = _ready(matrix, refresh) if steps else matrix
+    steps, bound = _cold_plan(ridge=ridge, trace_bound=trace_bound, error=error, noise=noise)
+    V = engine.fold(matrix, layout.size)
+    V = _ready(V, refresh) if steps else V
     identity = np.eye(layout.dim)
     slope, diagonal = -1.0 / trace_bound**2, 2.0 / trace_bound
     if steps == 0:
         slope, diagonal = 0.0, 1.0 / trace_bound
-    plain = np.tile(layout.pack(diagonal * identity), V.slots // layout.size)
-    X = engine.add_plain(engine.multiply_scalar(V, slope), plain)
+    X = engine.add_plain(engine.multiply_scalar(V, slope), layout.pack(diagonal * identity))
     if steps > 1:
         M = matrix_product(
             engine,
@@ -122,6 +128,24 @@ def cold_bound(*, ridge: float, trace_bound: float, iterations: int, noise: floa
         drift = (1.0 + rest) * drift + 2.0 * noise
         rest = rest**2 + noise
     return (rest + drift) / ridge
+
+
+def _cold_plan(
+    *, ridge: float, trace_bound: float, error: float, noise: float
+) -> tuple[int, float]:
+    """The fewest steps from k1(error) on whose bound is at most `error`, and that bound."""
+
+    def bound_after(iterations: int) -> float:
+        return cold_bound(ridge=ridge, trace_bound=trace_bound, iterations=iterations, noise=noise)
+
+    steps = cold_iterations(ridge=ridge, trace_bound=trace_bound, error=error)
+    bound = bound_after(steps)
+    while noise > 0.0 and bound > error:
+        after = bound_after(steps + 1)
+        if after >= bound:
+            raise InvalidInput("error", error, f"at least {bound:.3g} at noise {noise:g}")
+        steps, bound = steps + 1, after
+    return steps, bound
 
 
 def _advance(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from helba.circuits.gather import add_rotations, gather
+from helba.circuits.gather import gather
+from helba.circuits.packing import add_rotations
 from helba.engine import EncryptedVector, Engine
 from helba.planning.jiang import JiangLayout
 
@@ -20,17 +21,15 @@ def jiang_product(
 ) -> EncryptedVector:
     """Return left_factor right_factor L R, rows doubled again. 2 levels above the deeper operand.
 
-    Both factors are arranged by masked rotations; p hoisted shifts of each are multiplied pair by
+    Operands may repeat over more slots than `layout.slots`, the result does not. Both factors are
+    arranged by masked rotations; p hoisted shifts of each are multiplied pair by
     pair and relinearised as one. Source: Jiang et al., ePrint 2018/1041; see `planning.jiang`.
     """
-    slots, level = max(left.slots, right.slots), max(left.level, right.level)
+    slots, level = layout.slots, max(left.level, right.level)
+    narrow = [engine.lower(engine.fold(matrix, slots), level) for matrix in (left, right)]
     double = ((-layout.side,),)
-    diagonals = gather(
-        engine, [(engine.lower(left, level), layout.left)], slots=slots, factor=left_factor
-    )[0]
-    columns = gather(
-        engine, [(engine.lower(right, level), layout.right)], slots=slots, factor=right_factor
-    )[0]
+    diagonals = gather(engine, [(narrow[0], layout.left)], slots=slots, factor=left_factor)[0]
+    columns = gather(engine, [(narrow[1], layout.right)], slots=slots, factor=right_factor)[0]
     doubled = add_rotations(engine, diagonals, stages=double)
     pairs = zip(
         engine.rotate_many(doubled, layout.column_shifts),

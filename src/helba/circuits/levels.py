@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from helba.engine import EncryptedVector
 from helba.engine.refresh import REFRESH_LEVELS
+from helba.errors import LevelsExhausted
 
 __all__ = ["Refresh", "with_levels"]
 
@@ -18,8 +19,21 @@ def with_levels(
 ) -> EncryptedVector:
     """Return the vector, refreshed if `needed` levels would not leave enough for a later refresh.
 
-    Without `refresh` nothing happens: the engine raises `LevelsExhausted` when it must.
+    Without `refresh` nothing happens: the engine raises `LevelsExhausted` when it must. It is
+    raised here, before any refresh, if not even a fresh vector has levels enough.
     """
-    if refresh is None or vector.levels_left >= needed + REFRESH_LEVELS:
+    reserve = needed + REFRESH_LEVELS
+    if refresh is None or vector.levels_left >= reserve:
         return vector
-    return refresh(vector)
+    depth = vector.parameters.depth
+    if depth < reserve:
+        raise LevelsExhausted(
+            f"a step of {needed} levels and a refresh after it need depth {reserve}, not {depth}"
+        )
+    fresh = refresh(vector)
+    if fresh.levels_left < reserve:
+        raise LevelsExhausted(
+            f"a step of {needed} levels and a refresh after it need {reserve} levels, "
+            f"a refresh left {fresh.levels_left}"
+        )
+    return fresh

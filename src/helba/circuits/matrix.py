@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from helba.circuits.gather import add_rotations, gather
+from helba.circuits.gather import gather
+from helba.circuits.packing import add_rotations
 from helba.engine import EncryptedVector, Engine
 from helba.planning.matrix import MatrixLayout, MatrixProduct
 
@@ -51,18 +52,19 @@ def multiply_matrices(
 ) -> EncryptedVector:
     """Return a product of any kind (`planning.matrix`). 2 levels above the deepest operand.
 
-    Operands come down to one level first, since rotations are cheaper there. Chunk by chunk: the
-    columns of the left factors and the rows of the right one are gathered into the slices, spread,
-    and multiplied; the chunks are relinearised as one, and summed over the slices, which are then
-    equal: the result has the slots of one.
+    Operands may repeat over any number of slots. They come down to one level first, since rotations
+    are cheaper there. Chunk by chunk: the columns of the left factors and the rows of the right one
+    are gathered into the slices, spread, and multiplied; the chunks are relinearised as one, and
+    summed over the slices, which are then equal: the result has the slots of one.
     """
-    slots = max(product.slots, right.slots, *(vector.slots for vector in left))
-    level = max(right.level, *(vector.level for vector in left), 0)
-    sources = [engine.lower(vector, level) for vector in left]
+    slots, level = product.slots, max(vector.level for vector in (right, *left))
+    lowered, *sources = (
+        engine.lower(engine.fold(vector, min(vector.slots, slots)), level)
+        for vector in (right, *left)
+    )
     columns = gather(
         engine, list(zip(sources, product.left, strict=True)), slots=slots, factor=left_factor
     )
-    lowered = engine.lower(right, level)
     rows = gather(engine, [(lowered, product.right)], slots=slots, factor=right_factor)
     terms = []
     for chunk, (column, row) in enumerate(zip(columns, rows, strict=True)):
@@ -87,11 +89,10 @@ def residual(
 def squared_norm(
     engine: Engine, *, matrix: EncryptedVector, layout: MatrixLayout
 ) -> EncryptedVector:
-    """Return the squared Frobenius norm in every slot. 1 level: squares, and a cyclic sum.
+    """Return the squared Frobenius norm in p^2 slots. 1 level: squares, and a cyclic sum.
 
     Of `residual`, it bounds the spectral norm of I - V X from above, and so tells whether X may
     replace the inverse in use.
     """
-    squares = engine.multiply(matrix, matrix)
-    columns = add_rotations(engine, squares, stages=layout.sum_columns)
-    return add_rotations(engine, columns, stages=layout.sum_rows)
+    narrow = engine.fold(matrix, layout.size)
+    return add_rotations(engine, engine.multiply(narrow, narrow), stages=layout.sum_all)

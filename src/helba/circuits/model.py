@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from helba.circuits.gather import add_rotations, gather
+from helba.circuits.gather import gather
+from helba.circuits.packing import add_rotations
 from helba.engine import EncryptedVector, Engine
 from helba.planning.model import ModelAssembly
 
@@ -18,22 +19,25 @@ def assemble_model(
 ) -> EncryptedVector:
     """Return the model of `planning.score`, for a symmetric A by rows and w by column.
 
-    1 or 2 levels, as `assembly` says; F P slots. Every row of A is rotated to its place (hoisted);
-    masks pick the entries, and Horner's rule moves what has been collected from column to column.
-    w joins, all is stretched if there is a second level, and spread over the minor index; the
-    constant feature is added in the clear. See `planning.model`.
+    1 or 2 levels, as `assembly` says; F P slots. A and w may repeat over more slots than p^2; of an
+    A that noise has made slightly unsymmetric one triangle counts. Every row of A is rotated to its
+    place (hoisted); masks pick the entries, and Horner's rule moves what has been collected from
+    column to column. w joins, all is stretched if there is a second level, and spread over the
+    minor index; the constant feature is added in the clear. See `planning.model`.
     """
-    slots = max(assembly.score.slots, inverse.slots, estimate.slots)
-    level = max(inverse.level, estimate.level)
+    slots, level = assembly.score.slots, max(inverse.level, estimate.level)
+    A, w = (
+        engine.lower(engine.fold(vector, assembly.matrix.size), level)
+        for vector in (inverse, estimate)
+    )
     steps = assembly.row_steps
-    moved = engine.rotate_many(engine.lower(inverse, level), steps)
+    moved = engine.rotate_many(A, steps)
     rows = {step: engine.repeat(part, slots) for step, part in zip(steps, moved, strict=True)}
-    lowered = engine.lower(estimate, level)
-    weights = gather(engine, [(lowered, assembly.estimate)], slots=slots)[0]
+    weights = gather(engine, [(w, assembly.estimate)], slots=slots)[0]
     entries: EncryptedVector | None = None
     for group in reversed(assembly.groups):
         terms = [
-            (engine.multiply_plain(rows[step], assembly.mask(places, slots=slots)), 1.0)
+            (engine.multiply_plain(rows[step], assembly.mask(places)), 1.0)
             for step, places in group.items()
         ]
         if entries is not None:
@@ -44,5 +48,4 @@ def assemble_model(
     if assembly.stretch is not None:
         features = gather(engine, [(features, assembly.stretch)], slots=slots)[0]
     spread = add_rotations(engine, features, stages=assembly.spread)
-    model = engine.add_plain(spread, assembly.constant(slots=slots))
-    return engine.fold(model, assembly.score.slots)
+    return engine.add_plain(spread, assembly.constant())

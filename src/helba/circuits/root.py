@@ -23,6 +23,9 @@ def square_root(
 ) -> EncryptedVector:
     """Return sqrt(z), slot by slot, for z in [low, high], within `root_error` of `numerics.root`.
 
+    Every slot must lie in [low, high], also one that nobody reads: pad with `high`. Below low the
+    noise of u grows without bound, and under CKKS a slot that explodes spoils all the others.
+
     `root_levels(iterations)` levels: 1 to divide by the range, 2 a step, the last one 1. Steps on
     q = z/sqrt(high) and u = (z/high - 1)/2:
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from helba.circuits.gather import add_rotations
+from helba.circuits.packing import add_rotations
 from helba.engine import EncryptedVector, Engine
 from helba.planning.matrix import MatrixLayout
 
@@ -27,14 +27,15 @@ def multiply_rows(
 ) -> EncryptedVector:
     """Return factor (M v)_i in column 0 of row i and 0 elsewhere, for v by column. 2 levels.
 
-    Product, sum over the columns, mask.
+    Product, sum over the columns, mask. Operands may repeat over more slots than p^2, the result
+    does not.
     """
-    slots = max(matrix.slots, vector.slots)
-    product = engine.multiply(engine.repeat(matrix, slots), engine.repeat(vector, slots))
+    M, v = (engine.fold(operand, layout.size) for operand in (matrix, vector))
+    product = engine.multiply(M, v)
     sums = add_rotations(engine, product, stages=layout.sum_columns)
     mask = np.zeros((layout.side, layout.side))
     mask[: layout.dim, 0] = factor
-    return engine.multiply_plain(sums, np.tile(mask.ravel(), slots // layout.size))
+    return engine.multiply_plain(sums, mask.ravel())
 
 
 def spread_columns(

@@ -6,12 +6,13 @@ Where scores are compared anyway it rides along instead (`argmax.Rider`).
 from __future__ import annotations
 
 from helba.circuits.argmax import Rider
-from helba.circuits.packing import cyclic_sum
+from helba.circuits.packing import add_rotations
 from helba.circuits.sign import evaluate_sign_affine
 from helba.engine import EncryptedVector, Engine
-from helba.errors import WrongVector, require_positive
+from helba.errors import require_positive
 from helba.numerics.composite import CompositeSign
-from helba.planning.compare_cost import matrix_slots
+from helba.numerics.evaluation import is_addition
+from helba.planning.matrix import MatrixLayout
 from helba.planning.polynomial import Affine
 
 __all__ = ["scaled_trace", "trace_test"]
@@ -22,25 +23,25 @@ def scaled_trace(
     inverse: EncryptedVector,
     *,
     growth: EncryptedVector,
-    dim: int,
+    layout: MatrixLayout,
     threshold: float,
     reach: float,
 ) -> EncryptedVector:
-    """Return (Tr(A D) - threshold)/reach in every slot, for symmetric A and D = `growth`.
+    """Return (Tr(A D) - threshold)/reach in p^2 slots, for symmetric A and D = `growth`.
 
-    Both are p x p matrices by rows, p the power of two from `dim`, zeros beyond it. 1 level above
-    the deeper of the two. Dividing by the reach is free if they differ in level (it falls on the
-    shallower one) or if reach is 1, because the caller folded it into D; else it costs 1 more.
+    Both stand by rows (`planning.matrix`) and may repeat over more slots. 1 level above the deeper
+    of the two. Dividing by the reach is free if they differ in level (it falls on the shallower
+    one) or if 1/reach is an integer up to 4, so if the caller folds the reach into D and passes 1;
+    else it costs 1 more. A sign that follows needs a result in [-1, 1]: see `trace_test`.
     """
     require_positive("reach", reach)
-    slots = matrix_slots(dim)
-    for matrix in (inverse, growth):
-        if matrix.slots != slots:
-            raise WrongVector(f"a matrix of {dim} rows fills {slots} slots, not {matrix.slots}")
-    first, second = sorted((inverse, growth), key=lambda matrix: matrix.level)
+    narrow = [engine.fold(matrix, layout.size) for matrix in (inverse, growth)]
+    first, second = sorted(narrow, key=lambda matrix: matrix.level)
     if reach != 1.0:
-        first = engine.combine([(first, 1.0 / reach)], level=max(first.level + 1, second.level))
-    total = cyclic_sum(engine, engine.multiply(first, second), stride=1, count=slots)
+        factor = 1.0 / reach
+        least = first.level + (0 if is_addition(factor) else 1)
+        first = engine.combine([(first, factor)], level=max(least, second.level))
+    total = add_rotations(engine, engine.multiply(first, second), stages=layout.sum_all)
     return engine.add_plain(total, -threshold / reach)
 
 
@@ -49,7 +50,7 @@ def trace_test(
     inverse: EncryptedVector,
     *,
     growth: EncryptedVector,
-    dim: int,
+    layout: MatrixLayout,
     threshold: float,
     reach: float,
     sign: CompositeSign,
@@ -58,8 +59,12 @@ def trace_test(
     """Return flip * P((Tr(A D) - threshold)/reach) + noise in every slot.
 
     `scaled_trace`, then the levels of `sign`: flip and noise ride in its last stage. Within
-    `sign.error` of the flipped bit if the trace is at least reach * resolution from the threshold.
+    `sign.error` of the flipped bit if the trace is at least reach * resolution and at most reach
+    away from the threshold. Past the reach the polynomial explodes, and the bit is anything (with
+    degrees (5, 3), 1.05 times the reach gives -1.07): `reach` must bound every trace that can be.
     """
-    value = scaled_trace(engine, inverse, growth=growth, dim=dim, threshold=threshold, reach=reach)
+    value = scaled_trace(
+        engine, inverse, growth=growth, layout=layout, threshold=threshold, reach=reach
+    )
     output = Affine(alpha=float(rider.flip), beta=rider.noise)
     return evaluate_sign_affine(engine, value, sign=sign, outputs=(output,))[0]

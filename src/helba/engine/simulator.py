@@ -285,9 +285,9 @@ class SimulatedEngine(Engine):
 
     def _switched(self, moved: Clear, body: Body, count: int, *, times: int = 1) -> Clear:
         """The value with the noise of key switching, small while a product is pending."""
-        share = 2.0**-self.parameters.scale_bits if body.degree == 2 else 1.0
-        seen = self.model.key_switching_by_slot(count) * (share * times)
-        unseen = float(self.model.key_switching_by_slot(self._widest).max()) * share * times
+        pending = body.degree == 2
+        added = self.model.pending_key_switching if pending else self.model.key_switching
+        seen, unseen = added(count) * times, added(self._widest) * times
         return Clear(moved.values, moved.noise + seen, moved.unseen + unseen)
 
     def _bounded(

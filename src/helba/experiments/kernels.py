@@ -2,14 +2,15 @@
 
 Every kernel runs twice in one go: on OpenFHE, where wall time is compared with the time spent
 inside OpenFHE's operations (`overhead`), and in the simulator, which must use the same levels and
-operations. Errors are against numpy.
+operations. Errors are against numpy, in every slot; where a circuit promises more than its numbers,
+the right arm or the right bit, a check of its own says so.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,17 @@ from helba.experiments.progress import Progress
 from helba.planning.cost import Cost
 from helba.planning.parameters import Parameters
 
-__all__ = ["KERNEL_PARAMETERS", "Kernel", "KernelResult", "measure_kernels"]
+__all__ = ["KERNEL_PARAMETERS", "Check", "Kernel", "KernelResult", "first_level", "measure_kernels"]
 
 Array = NDArray[np.float64]
 
-# One ring for all circuits, as a server has it; a circuit starts as deep as it can.
+# One ring for all circuits, as a server has it. A circuit starts where the round or the update that
+# it is part of has it; the last one of a round as deep as it can.
 KERNEL_PARAMETERS = Parameters(ring_dim=1 << 15, depth=14, scale_bits=40, digits=3, security=128)
+
+
+# Takes the decrypted slots and the noise they may carry; raises `RunFailed` if they are wrong.
+Check = Callable[[Array, float], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +42,13 @@ class Kernel:
     name: str
     inputs: Sequence[Array]
     run: Callable[[Engine, Sequence[EncryptedVector]], EncryptedVector]
-    expected: Array  # of the first slots
-    error: float  # certified, without the noise of CKKS
+    expected: Array  # of all slots
     cost: Cost
-    rotations: Sequence[int] = field(default=())
+    error: float = 0.0  # certified, without the noise of CKKS
+    noise: float | None = None  # that it may carry; what the simulator bounds unless told
+    rotations: Sequence[int] = ()  # those that it uses, no more
     level: int | None = None  # at which it starts; as deep as it can unless told
+    check: Check | None = None
     parameters: Parameters = KERNEL_PARAMETERS
 
 
@@ -75,17 +83,23 @@ def measure_kernels(kernels: Iterable[Kernel], *, repetitions: int = 3) -> dict[
 
 
 def _measure(kernel: Kernel, *, repetitions: int) -> KernelResult:
-    runs, errors, simulated = [], [], None
+    runs, errors, noise = [], [], kernel.noise
     for name in ("simulate", "ckks"):
         scheme = get_scheme(name)
         keys = scheme.generate_keys(kernel.parameters, rotations=kernel.rotations)
         engine = scheme.engine(keys.public, evaluation_key=keys.evaluation)
         best, vector = _fastest(kernel, engine, repetitions=repetitions)
-        values = engine.decrypt(vector, secret_key=keys.secret)[: len(kernel.expected)]
+        values = engine.decrypt(vector, secret_key=keys.secret)
+        if values.shape != kernel.expected.shape:
+            expected = len(kernel.expected)
+            raise RunFailed(f"{kernel.name}: {len(values)} slots came out, not {expected}")
+        if isinstance(engine, SimulatedEngine) and noise is None:
+            noise = engine.noise_bound(vector)
+        assert noise is not None
+        if kernel.check is not None:
+            kernel.check(values, noise)
         errors.append(float(np.abs(values - kernel.expected).max()))
         runs.append(best)
-        if isinstance(engine, SimulatedEngine):
-            simulated = engine.noise_bound(vector)
     (simulator_seconds, predicted, _), (seconds, done, levels) = runs
     if predicted.operations != done.operations:
         raise RunFailed(f"{kernel.name}: the simulator counted other operations than CKKS did")
@@ -97,16 +111,16 @@ def _measure(kernel: Kernel, *, repetitions: int) -> KernelResult:
     )
     if found != kernel.cost:
         raise RunFailed(f"{kernel.name}: {kernel.cost} was planned, {found} was done")
-    assert simulated is not None
+    assert noise is not None
     return KernelResult(
         seconds=seconds,
-        level=_start(kernel),
+        level=first_level(kernel),
         levels=levels,
         products=done.products,
         rotations=done.rotations,
         plain_products=done.plain_products,
         error=errors[1],
-        error_bound=kernel.error + simulated,
+        error_bound=kernel.error + noise,
         overhead=seconds / done.seconds,
         library_seconds=done.seconds,
         simulator_seconds=simulator_seconds,
@@ -118,7 +132,7 @@ def _fastest(
     kernel: Kernel, engine: Engine, *, repetitions: int
 ) -> tuple[tuple[float, Tally, int], EncryptedVector]:
     """The quickest run: seconds, tally, levels."""
-    start = _start(kernel)
+    start = first_level(kernel)
     best: tuple[float, Tally, int] | None = None
     for _ in range(repetitions):
         held = [engine.encrypt(values, level=start) for values in kernel.inputs]
@@ -133,6 +147,7 @@ def _fastest(
     return best, vector
 
 
-def _start(kernel: Kernel) -> int:
+def first_level(kernel: Kernel) -> int:
+    """Return the level of the kernel's inputs."""
     deepest = kernel.parameters.depth - kernel.cost.levels
     return deepest if kernel.level is None else kernel.level

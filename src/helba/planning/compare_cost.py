@@ -12,14 +12,16 @@ from functools import lru_cache
 
 from helba.errors import require_choice, require_whole
 from helba.numerics.argmax import METHODS
-from helba.numerics.compare import compare_iterations, maximum_iterations
+from helba.numerics.compare import compare_iterations, maximum_iterations, slope_at_zero
 from helba.numerics.composite import CompositeSign
 from helba.numerics.evaluation import EvaluationOrder, evaluation_order, is_addition
 from helba.numerics.root import root_levels
 from helba.planning.cost import Cost
-from helba.planning.packing import cyclic_cost, cyclic_stages, next_power_of_two
+from helba.planning.matrix import MatrixLayout
+from helba.planning.packing import cyclic_cost, next_power_of_two
 from helba.planning.polynomial import PLAIN, SLOTWISE, Affine, polynomial_cost, sign_cost
 from helba.planning.score import ScoreLayout
+from helba.planning.stages import count_rotations, distinct_steps, steps_of
 
 __all__ = [
     "acomp_cost",
@@ -28,9 +30,9 @@ __all__ = [
     "argmax_cost",
     "comparison_order",
     "iterate_cost",
-    "matrix_slots",
     "new_comp_cost",
     "root_cost",
+    "tie_growth",
     "trace_cost",
     "trace_rotations",
 ]
@@ -49,26 +51,23 @@ def argmax_cost(
     return wins + tree + Cost(plain_products=1 if riding else 0)
 
 
-def matrix_slots(dim: int) -> int:
-    """Return the slots of a d x d matrix, by rows, padded to a power of two."""
-    require_whole("dim", dim, least=1, most=1 << 10)
-    return next_power_of_two(dim) ** 2
+def trace_rotations(layout: MatrixLayout) -> tuple[int, ...]:
+    """Return the steps of the update test on its own, all among those of `layout`."""
+    return distinct_steps(steps_of(layout.sum_all), slots=layout.size)
 
 
-def trace_rotations(dim: int) -> tuple[int, ...]:
-    """Return the steps of the update test on its own."""
-    stages = cyclic_stages(stride=1, count=matrix_slots(dim))
-    return tuple(step for stage in stages for step in stage)
-
-
-def trace_cost(dim: int, *, sign: CompositeSign, scaled: bool = False, idle: bool = False) -> Cost:
+def trace_cost(
+    layout: MatrixLayout, *, sign: CompositeSign, reach: float = 1.0, idle: bool = False
+) -> Cost:
     """Cost of the update test on its own, above the deeper of its operands.
 
-    `scaled` if the reach is left to divide by; `idle` if the operands differ in level, so that the
-    division falls on a level that the shallower one leaves idle.
+    `idle` if the operands differ in level, so that the division by the reach falls on a level that
+    the shallower one leaves idle; if 1/reach is an integer up to 4, there is nothing to divide.
     """
-    scaling = Cost(levels=0 if idle else 1, plain_products=1) if scaled else Cost()
-    trace = Cost(levels=1, products=1) + cyclic_cost(count=matrix_slots(dim))
+    scaling = Cost()
+    if not is_addition(1.0 / reach):
+        scaling = Cost(levels=0 if idle else 1, plain_products=1)
+    trace = Cost(levels=1, products=1, rotations=count_rotations(layout.sum_all))
     return scaling + trace + sign_cost(sign)
 
 
@@ -88,6 +87,17 @@ def iterate_cost(*, n: int, iterations: int, output: Affine = PLAIN) -> Cost:
     """Cost of f_n applied `iterations` times, at least once; `output` is the last one's."""
     order = comparison_order(n)
     return polynomial_cost(order).times(iterations - 1) + polynomial_cost(order, outputs=(output,))
+
+
+def tie_growth(n: int, *, iterations: int) -> float:
+    """Return c_n^k, by which k iterations of f_n multiply noise near a tie; c_n = f_n'(0).
+
+    The noise of CKKS is complex. f_n draws what is real to -1 or 1, but away from 0 on the
+    imaginary axis it only grows: c_n^k times the noise of an iteration must stay below about 1e-2,
+    or the result diverges (at 45 bits 50 iterations of f_1 survive a tie, 55 do not).
+    """
+    require_whole("iterations", iterations, least=0, most=1000)
+    return slope_at_zero(n) ** iterations
 
 
 def new_comp_cost(*, gap: float, error: float, n: int = 1) -> Cost:

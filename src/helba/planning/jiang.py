@@ -19,12 +19,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from helba.errors import InvalidInput, require_whole
+from helba.errors import require_whole
 from helba.planning.cost import Cost
 from helba.planning.gather import Gather, Slots, gather_cost
-from helba.planning.matrix import MOST_DIM
+from helba.planning.matrix import MOST_DIM, require_square
 from helba.planning.packing import next_power_of_two
-from helba.planning.stages import baby_steps
+from helba.planning.stages import baby_steps, distinct_steps
 
 __all__ = ["JiangLayout"]
 
@@ -75,7 +75,8 @@ class JiangLayout:
     @property
     def rotations(self) -> tuple[int, ...]:
         """Steps that need a key; the negative one doubles the rows."""
-        return tuple(sorted({-self.side, *self.column_shifts, *self.row_shifts} - {0}))
+        steps = {-self.side, *self.column_shifts, *self.row_shifts}
+        return distinct_steps(steps, slots=self.slots)
 
     @property
     def cost(self) -> Cost:
@@ -86,9 +87,7 @@ class JiangLayout:
 
     def pack(self, matrix: ArrayLike) -> NDArray[np.float64]:
         """Return the slots of a matrix."""
-        square = np.asarray(matrix, dtype=np.float64)
-        if square.shape != (self.dim, self.dim):
-            raise InvalidInput("matrix", f"shape {square.shape}", f"{self.dim} x {self.dim}")
+        square = require_square("matrix", matrix, dim=self.dim)
         padded = np.pad(square, (0, self.side - self.dim))
         return np.hstack([padded, padded]).ravel()
 

@@ -14,6 +14,13 @@ ones; the same for a row of R. The slice is the major index, so the sum over b i
 slice ends with C, and none with a partial sum. Two levels: masks, product. With s = p it is the
 layout of d^3 slots, with one product of ciphertexts.
 
+Two dimensions, s = p = 2: the slots of the operands and of the one chunk, slice b = 0 then b = 1.
+
+    L        L00 L01 L10 L11                       R        R00 R01 R10 R11
+    left_0   L00 L00 L10 L10  L01 L01 L11 L11      right_0  R00 R01 R00 R01  R10 R11 R10 R11
+    product  L00 R00, L00 R01, L10 R00, L10 R01,  L01 R10, L01 R11, L11 R10, L11 R11
+    sum      C00 C01 C10 C11  C00 C01 C10 C11      after one rotation by 4
+
 Newton's inverse multiplies both X and M = V X by a function of M. Four products serve it:
 
     single    L R                      rows = p
@@ -40,12 +47,13 @@ from helba.planning.stages import (
     Stages,
     baby_steps,
     count_rotations,
+    distinct_steps,
     power_stages,
     radix_stages,
     steps_of,
 )
 
-__all__ = ["MOST_DIM", "MatrixLayout", "MatrixProduct"]
+__all__ = ["MOST_DIM", "MatrixLayout", "MatrixProduct", "require_square"]
 
 MOST_DIM = 128
 
@@ -126,7 +134,8 @@ class MatrixProduct:
     def rotations(self) -> tuple[int, ...]:
         """Steps that need a key; negative ones are to the right."""
         steps = {step for gather in (*self.left, self.right) for step in gather.rotations}
-        return tuple(sorted(steps | steps_of(self.spread_left, self.spread_right, self.sum_slices)))
+        steps |= steps_of(self.spread_left, self.spread_right, self.sum_slices)
+        return distinct_steps(steps, slots=self.slots)
 
     @property
     def cost(self) -> Cost:
@@ -139,7 +148,7 @@ class MatrixProduct:
     def spread_matrix(self, matrix: ArrayLike, *, chunk: int, slots: int) -> Array:
         """Return a plain right factor as chunk `chunk` holds it, repeated over `slots`."""
         square = np.zeros((self.chunks * self.slices, self.side))
-        square[: self.dim, : self.dim] = _square(matrix, dim=self.dim)
+        square[: self.dim, : self.dim] = require_square("matrix", matrix, dim=self.dim)
         mine = square[chunk * self.slices : (chunk + 1) * self.slices]
         return np.tile(np.repeat(mine, self.rows, axis=0).ravel(), slots // self.slots)
 
@@ -212,8 +221,13 @@ class MatrixLayout:
 
     @property
     def sum_columns(self) -> Stages:
-        """Over j: valid in column 0 only, or in every slot once all rows are summed too."""
+        """Over j: valid in column 0 only."""
         return radix_stages(unit=1, radices=self._sum_radices)
+
+    @property
+    def sum_all(self) -> Stages:
+        """Over all entries, cyclically."""
+        return (*self.sum_columns, *self.sum_rows)
 
     @property
     def spread_columns(self) -> Stages:
@@ -224,13 +238,14 @@ class MatrixLayout:
     def rotations(self) -> tuple[int, ...]:
         """Steps of every circuit on matrices except the assembly of the model."""
         products = (self.single, self.opening, self.advancing, self.closing)
-        steps = steps_of(self.sum_rows, self.sum_columns, self.spread_columns)
-        return tuple(sorted(steps.union(*(product.rotations for product in products))))
+        steps = steps_of(self.sum_all, self.spread_columns)
+        steps.update(*(product.rotations for product in products))
+        return distinct_steps(steps, slots=self.slots)
 
     def pack(self, matrix: ArrayLike) -> Array:
         """Return the p^2 slots of a matrix."""
         square = np.zeros((self.side, self.side))
-        square[: self.dim, : self.dim] = _square(matrix, dim=self.dim)
+        square[: self.dim, : self.dim] = require_square("matrix", matrix, dim=self.dim)
         return square.ravel()
 
     def unpack(self, values: ArrayLike) -> Array:
@@ -267,8 +282,9 @@ class MatrixLayout:
         )
 
 
-def _square(matrix: ArrayLike, *, dim: int) -> Array:
-    square = np.asarray(matrix, dtype=np.float64)
+def require_square(name: str, values: ArrayLike, *, dim: int) -> Array:
+    """Return `values` as a dim x dim matrix, or raise `InvalidInput`."""
+    square = np.asarray(values, dtype=np.float64)
     if square.shape != (dim, dim):
-        raise InvalidInput("matrix", f"shape {square.shape}", f"{dim} x {dim}")
+        raise InvalidInput(name, f"shape {square.shape}", f"{dim} x {dim}")
     return square

@@ -11,6 +11,13 @@ them with a single key, from the last column to the first. A[i, j] moves from sl
 the second if P = p, where the columns do not move at all. w by column has period p: its feature j
 moves by j (1 - P) modulo p, in baby and giant steps whose keys the products have already.
 
+Two dimensions and two arms by arms, P = 2, the slots of a matrix and of the model:
+
+    A       A00 A01 A10 A11
+    w       w0  w1  w0  w1
+    moved   w0 0  w1 0  A00 0  A01 0  A11 0  0 0  0 0  0 0      q = 0 of the features
+    model   w0 w0 w1 w1 A00 A00 A01 A01 A11 A11 1 1  0 0  0 0   spread over q, and the constant
+
 *Two levels.* A mask for each row puts its part of the triangle, as it is, where its features begin,
 and w where its own begin; then all are stretched from distance 1 to distance P at once, in baby and
 giant steps. About d^2/2 masks and d rotations fewer, for a few more keys.
@@ -30,7 +37,14 @@ from helba.planning.cost import Cost
 from helba.planning.gather import Gather, Slots, gather_cost
 from helba.planning.matrix import MatrixLayout
 from helba.planning.score import ScoreLayout
-from helba.planning.stages import Stages, baby_steps, count_rotations, power_stages, steps_of
+from helba.planning.stages import (
+    Stages,
+    baby_steps,
+    count_rotations,
+    distinct_steps,
+    power_stages,
+    steps_of,
+)
 
 __all__ = ["ModelAssembly"]
 
@@ -106,10 +120,12 @@ class ModelAssembly:
     @property
     def rotations(self) -> tuple[int, ...]:
         """Steps that need a key."""
-        steps = {self.column_step, *self.row_steps, *self.estimate.rotations}
+        steps = {*self.row_steps, *self.estimate.rotations, *steps_of(self.spread)}
+        if len(self.groups) > 1:
+            steps.add(self.column_step)
         if self.stretch is not None:
             steps.update(self.stretch.rotations)
-        return tuple(sorted((steps | steps_of(self.spread)) - {0}))
+        return distinct_steps(steps, slots=self.score.slots)
 
     @property
     def cost(self) -> Cost:
@@ -139,16 +155,16 @@ class ModelAssembly:
                 merged.setdefault(step, []).extend(places)
         return (merged,)
 
-    def mask(self, places: list[int], *, slots: int) -> Array:
-        """Return 1 in these places and 0 elsewhere, repeated over `slots`."""
+    def mask(self, places: list[int]) -> Array:
+        """Return 1 in these places and 0 elsewhere."""
         mask = np.zeros(self.score.slots)
         mask[places] = 1.0
-        return np.tile(mask, slots // self.score.slots)
+        return mask
 
-    def constant(self, *, slots: int) -> Array:
+    def constant(self) -> Array:
         """Return the slots of the constant feature."""
         first = self.score.constant_feature * self.score.pairs
-        return self.mask(list(range(first, first + self.score.pairs)), slots=slots)
+        return self.mask(list(range(first, first + self.score.pairs)))
 
     def _column(self, column: int) -> Places:
         """Where the entries (i, column), i <= column, go before the steps in j that follow."""

@@ -5,20 +5,15 @@ s slots (2s coefficients meet in a slot), in units of the value. Errors of the r
 independent Gaussians, as usual (Costache et al., ePrint 2020/1118; Kim et al., ePrint 2021/1561);
 TAILS = 8 leaves 2^-50 for each slot and operation.
 
-Key switching is worse than that. OpenFHE's division by P, a product of k primes, is k/2 too low on
-average in every coefficient (an approximate change of basis, and no rounding to nearest). That
-leaves (k/2)(1 + X + ... + X^(N-1)) s(X), the same for every ciphertext of a key: small in most
-slots, but 2/|1 - zeta| in that of the root zeta, which peaks in a few of them, usually slot 0.
+Key switching ends with a division by P, a product of k primes, whose change of basis is off by up
+to k - 1: a variance of about (k + 1)/12 in each coefficient, and 1/4 more for the pattern that
+takes its bias off where k is odd (`engine.ckks.correction`).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-
-import numpy as np
-from numpy.typing import NDArray
 
 from helba.planning.parameters import Parameters
 
@@ -57,19 +52,18 @@ class NoiseModel:
         """Rounding of both polynomials, the second times the secret."""
         return self._seen(math.sqrt(self._secret_weight / 12.0), slots)
 
-    def key_switching_by_slot(self, slots: int) -> NDArray[np.float64]:
-        """What a rotation adds to each slot, peaks included."""
-        k = self.parameters.auxiliary_primes
-        random = math.hypot(self._key_deviation, math.sqrt(self._secret_weight * (k + 1.0) / 12.0))
-        secret = 1.0 + SECRET_TAILS * math.sqrt(2.0 * self.parameters.ring_dim / 3.0)
-        bias = k / 2.0 * secret / self._scale
-        peaks: NDArray[np.float64] = self._seen(random, slots) + bias * _peaks(slots)
-        return peaks
+    def key_switching(self, slots: int) -> float:
+        """What a rotation adds: digits times the key's errors over P, and the division by P."""
+        division = (self.parameters.auxiliary_primes + 1.0) / 12.0 + 0.25
+        rounding = math.sqrt(self._secret_weight * division)
+        return self._seen(math.hypot(self._key_deviation, rounding), slots)
 
     def pending_key_switching(self, slots: int) -> float:
         """What relinearising or rotating a pending product adds: the scale is there twice."""
-        peak = float(self.key_switching_by_slot(slots).max())
-        return peak * 2.0**-self.parameters.scale_bits
+        k = self.parameters.auxiliary_primes
+        bias = k / 2.0 * (1.0 + SECRET_TAILS * math.sqrt(self._secret_weight)) * 2.0 * slots
+        seen = self.key_switching(slots) + bias / self._scale
+        return seen * 2.0**-self.parameters.scale_bits
 
     @property
     def _scale(self) -> float:
@@ -92,14 +86,3 @@ class NoiseModel:
 
     def _seen(self, deviation: float, slots: int) -> float:
         return TAILS * deviation * math.sqrt(2.0 * slots) / self._scale
-
-
-@lru_cache(maxsize=64)
-def _peaks(slots: int) -> NDArray[np.float64]:
-    """2/|1 - zeta| for the root zeta = exp(i pi 5^j / 2s) of each slot j."""
-    exponents = np.ones(slots, dtype=np.int64)
-    for j in range(1, slots):
-        exponents[j] = exponents[j - 1] * 5 % (4 * slots)
-    peaks: NDArray[np.float64] = 1.0 / np.abs(np.sin(np.pi * exponents / (4.0 * slots)))
-    peaks.flags.writeable = False
-    return peaks

@@ -39,13 +39,14 @@ SLOTWISE = Affine(alpha=np.ones(1))
 class Schedule:
     """For one alpha: `levels[i]` over the input at which value i is made, whether it is scaled.
 
-    `own` counts the products (with plaintexts: second) of scaled values, `shared` of the others.
+    `own` counts the products for scaled values, made again for every output, `shared` those for
+    the others, made once; neither counts levels.
     """
 
     levels: tuple[int, ...]
     scaled: tuple[bool, ...]
-    own: tuple[int, int]
-    shared: tuple[int, int]
+    own: Cost
+    shared: Cost
 
 
 def coefficients_of(
@@ -64,37 +65,36 @@ def schedule(order: EvaluationOrder, *, alpha: Coefficient = 1.0) -> Schedule:
     brought there, and products that are added up meet at one level and are relinearised together.
     """
     least, scaled = [0], [False]
-    own, shared = [0, 0], [0, 0]
+    own, shared = Cost(), Cost()
     for step in order.steps:
         if isinstance(step, Product):
             least.append(1 + max(least[step.left], least[step.right]))
             scaled.append(scaled[step.left])
-            products, plain = 1, 0
+            work = Cost(products=1)
         else:
             terms = coefficients_of(step, alpha=alpha, scaled=scaled)
             least.append(max(least[i] + (not _is_free(c)) for i, c in terms))
             scaled.append(step.scaled)
-            products, plain = 0, sum(not _is_free(c) for _, c in terms)
-        counts = own if scaled[-1] else shared
-        counts[0] += products
-        counts[1] += plain
+            work = Cost(plain_products=sum(not _is_free(c) for _, c in terms))
+        if scaled[-1]:
+            own += work
+        else:
+            shared += work
     return Schedule(
         levels=tuple(_delayed(order, least, alpha=alpha, scaled=scaled)),
         scaled=tuple(scaled),
-        own=(own[0], own[1]),
-        shared=(shared[0], shared[1]),
+        own=own,
+        shared=shared,
     )
 
 
 def polynomial_cost(order: EvaluationOrder, *, outputs: Sequence[Affine] = (PLAIN,)) -> Cost:
     """Cost of all outputs of one polynomial."""
     plans = [schedule(order, alpha=output.alpha) for output in outputs]
-    products, plain = plans[0].shared
-    return Cost(
-        levels=max(plan.levels[-1] for plan in plans),
-        products=products + sum(plan.own[0] for plan in plans),
-        plain_products=plain + sum(plan.own[1] for plan in plans),
-    )
+    total = Cost(levels=max(plan.levels[-1] for plan in plans)) | plans[0].shared
+    for plan in plans:
+        total |= plan.own
+    return total
 
 
 def sign_cost(sign: CompositeSign, *, outputs: Sequence[Affine] = (PLAIN,)) -> Cost:

@@ -6,10 +6,10 @@ entry are eight standard deviations of them; so are those of sums, norms and mat
 of d x d such errors has norm at most (2 sqrt(d) + 8)/8 times the bound of an entry (Davidson and
 Szarek 2001, Theorem II.13), but for a probability of 2^-45.
 
-*Inverse.* A factor's 2p^2 slots are rotated, which adds key switching, at worst its peak (`noise`);
-masked; and each column spread over its row by adding up rotations, and so is the noise of all the
-slots that the mask left empty: a copy carries eta = key switching + sqrt(2p) rescaling, p the
-padded dimension and 2p the rows of a stacked product. A product L R of matrices adds at most
+*Inverse.* A factor is rotated, which adds key switching; masked; and each column spread over its
+row by adding up rotations, and so is the noise of all the slots that the mask left empty: a copy
+carries eta = key switching + sqrt(2p) rescaling, p the padded dimension and 2p the rows of a
+stacked product. A product L R of matrices adds at most
 eta (||L|| + ||R|| + 1) to an entry: its d terms see copies with noise of their own. V, A and the
 factor 2 s I - s^2 M have norms up to c, 1/lambda and sqrt(c/lambda). In the norms of
 `numerics.inverse.plan_warm_start`, where V^(-1/2) E V^(1/2) is at most sqrt(c/lambda) ||E|| and
@@ -82,9 +82,7 @@ def inverse_noise(settings: Settings, *, parameters: Parameters, slots: int, ref
     """Return nu, what a matrix product in `slots` slots and a refresh may add; see the module."""
     model, d, ridge = NoiseModel(parameters), settings.dim, settings.ridge
     spread = math.sqrt(2.0 * next_power_of_two(d))
-    small = 2 * next_power_of_two(d) ** 2  # slots of what is rotated at its plain scale
-    moved = float(model.key_switching_by_slot(small).max())
-    entry = 3.0 * (moved + spread * model.rescaling(slots))
+    entry = 3.0 * (model.key_switching(slots) + spread * model.rescaling(slots))
     if refresh == "client":
         entry += 2.0 * (model.encryption(slots) + model.rescaling(slots))
     elif refresh == "bootstrap":
@@ -172,7 +170,7 @@ def score_noise(
     moved = layout.features * model.pending_key_switching(layout.slots)
     moved += model.rescaling(layout.slots)
     if layout.form == "arms":  # K scores are rotated at their plain scale, and spread by masks
-        moved += float(model.key_switching_by_slot(layout.padded_arms).max())
+        moved += model.key_switching(layout.compare_slots)
         moved += model.rescaling(layout.compare_slots)
     return float(fresh * (weights + features) + moved)
 

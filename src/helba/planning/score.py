@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from helba.errors import InvalidInput, require_choice, require_whole
 from helba.planning.cost import Cost
 from helba.planning.packing import RADIX, cyclic_cost, cyclic_stages, next_power_of_two
+from helba.planning.stages import baby_steps, steps_of
 
 __all__ = ["FORMS", "ScoreLayout", "choose_score_layout", "score_cost"]
 
@@ -84,14 +85,12 @@ class ScoreLayout:
     @property
     def baby_steps(self) -> int:
         """Rotations that the spreading of the arms' scores shares, no rotation included."""
-        bits = self.padded_arms.bit_length() - 1
-        return int(1 << (bits + 1) // 2)
+        return baby_steps(self.padded_arms)
 
     @property
     def score_rotations(self) -> tuple[int, ...]:
         """Steps that lead to differences of scores."""
-        stages = cyclic_stages(stride=self.pairs, count=self.features, radix=self.radix)
-        steps = {step for stage in stages for step in stage}
+        steps = steps_of(cyclic_stages(stride=self.pairs, count=self.features, radix=self.radix))
         if self.form == "arms":
             steps.update(range(1, self.baby_steps))
             steps.update(range(self.baby_steps, self.padded_arms, self.baby_steps))
@@ -100,18 +99,18 @@ class ScoreLayout:
     @property
     def rotations(self) -> tuple[int, ...]:
         """Steps of the scores and of the argmax by either method."""
-        count = self.padded_arms
-        stages = cyclic_stages(stride=count, count=count, radix=self.radix)
-        return tuple(sorted({*self.score_rotations, *(s for stage in stages for s in stage)}))
+        return self.rotations_for("sum")  # those of the product are among them
 
     def rotations_for(self, method: str) -> tuple[int, ...]:
-        """Steps of the scores and of the argmax by `method`: the product needs fewer keys."""
+        """Steps of the scores and of the argmax by `method`."""
+        return tuple(sorted({*self.score_rotations, *self.argmax_rotations(method)}))
+
+    def argmax_rotations(self, method: str) -> tuple[int, ...]:
+        """Steps from differences to the comparison vector: the product needs fewer keys."""
         require_choice("method", method, ("product", "sum"))
-        if method == "sum" or self.arms == 2:
-            return self.rotations
         count = self.padded_arms
-        doubling = [count << t for t in range(count.bit_length() - 1)]
-        return tuple(sorted({*self.score_rotations, *doubling}))
+        radix = self.radix if method == "sum" or self.arms == 2 else 2
+        return tuple(sorted(steps_of(cyclic_stages(stride=count, count=count, radix=radix))))
 
     def compared_arms(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return a and b of every slot of the grid."""

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from helba.errors import InvalidInput, require_at_least, require_choice, require_positive
+from helba.planning.matrix import require_square
 from helba.planning.score import ScoreLayout
 
 __all__ = ["Answer", "pack_contexts", "pack_model", "pack_trace", "read_answer"]
@@ -69,7 +70,7 @@ def pack_contexts(layout: ScoreLayout, *, contexts: ArrayLike, gamma: float, sca
 
 def pack_model(layout: ScoreLayout, *, inverse: ArrayLike, estimate: ArrayLike) -> Array:
     """Return the slots of the model (A, w): each feature repeated over the minor index."""
-    matrix = _square("inverse", inverse, dim=layout.dim)
+    matrix = require_square("inverse", inverse, dim=layout.dim)
     w = np.asarray(estimate, dtype=np.float64)
     if w.shape != (layout.dim,):
         raise InvalidInput("estimate", f"shape {w.shape}", f"{layout.dim} numbers")
@@ -84,10 +85,12 @@ def pack_trace(layout: ScoreLayout, *, growth: ArrayLike, threshold: float, reac
     """Return the slots whose score is (Tr(A D) - threshold)/reach, for the symmetric D = `growth`.
 
     By pairs it fills the free slot q = 0 only, to be added to a user's contexts; by arms all of
-    them, as contexts of their own.
+    them, as contexts of their own. The sign that follows needs a score in [-1, 1], so `reach` must
+    be at least threshold and at least the largest Tr(A D) - threshold that can be: past it the
+    polynomial explodes (degrees (5, 3): 1.05 gives -1.07).
     """
     require_positive("reach", reach)
-    matrix = _square("growth", growth, dim=layout.dim)
+    matrix = require_square("growth", growth, dim=layout.dim)
     table = np.zeros((layout.features, layout.pairs))
     column = table[:, 0] if layout.form == "pairs" else table.T
     column[..., layout.dim : layout.constant_feature] = svec(matrix) / reach
@@ -120,10 +123,3 @@ def read_answer(
     if method == "sum" or layout.arms == 2:
         return Answer(b, float(slots[0] - b[0]))
     return Answer(b, float(slots[0] / (1.0 + b[0])))
-
-
-def _square(name: str, values: ArrayLike, *, dim: int) -> Array:
-    matrix = np.asarray(values, dtype=np.float64)
-    if matrix.shape != (dim, dim):
-        raise InvalidInput(name, f"shape {matrix.shape}", f"{dim} x {dim}")
-    return matrix

@@ -7,7 +7,17 @@ radix 16 takes 159 ms and 15 keys.
 
 from __future__ import annotations
 
-__all__ = ["Stages", "baby_steps", "count_rotations", "power_stages", "radix_stages", "steps_of"]
+from collections.abc import Iterable
+
+__all__ = [
+    "Stages",
+    "baby_steps",
+    "count_rotations",
+    "distinct_steps",
+    "power_stages",
+    "radix_stages",
+    "steps_of",
+]
 
 RADIX_BITS = 2
 
@@ -38,6 +48,19 @@ def baby_steps(count: int) -> int:
 def steps_of(*stages: Stages) -> set[int]:
     """Return the steps of all stages."""
     return {step for one in stages for stage in one for step in stage}
+
+
+def distinct_steps(steps: Iterable[int], *, slots: int) -> tuple[int, ...]:
+    """Return the steps that need a key of their own, if no vector has more than `slots` slots.
+
+    Steps that agree modulo `slots` are the same rotation: the shortest one to the left stands for
+    them, else the shortest one to the right, which other layouts share.
+    """
+    found: dict[int, int] = {}
+    for step in sorted(steps, key=lambda step: (step < 0, abs(step))):
+        found.setdefault(step % slots, step)
+    found.pop(0, None)
+    return tuple(sorted(found.values()))
 
 
 def count_rotations(*stages: Stages) -> int:

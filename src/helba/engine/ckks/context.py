@@ -14,7 +14,7 @@ from helba.errors import EngineError
 from helba.planning.parameters import Parameters
 from helba.planning.security import max_log2_qp
 
-__all__ = ["moduli_of", "open_context", "reason_of"]
+__all__ = ["configure", "moduli_of", "open_context", "reason_of"]
 
 FEATURES = (fhe.PKE, fhe.KEYSWITCH, fhe.LEVELEDSHE, fhe.ADVANCEDSHE, fhe.MULTIPARTY)
 LEVELS = {
@@ -35,17 +35,7 @@ def open_context(parameters: Parameters) -> Any:
     """
     if parameters.security is not None:
         replace(parameters)  # checks the table again, whatever became of the object
-    request = fhe.CCParamsCKKSRNS()
-    request.SetRingDim(parameters.ring_dim)
-    request.SetMultiplicativeDepth(parameters.depth)
-    request.SetScalingModSize(parameters.scale_bits)
-    request.SetFirstModSize(parameters.first_bits)
-    request.SetNumLargeDigits(parameters.digits)
-    request.SetBatchSize(parameters.max_slots)
-    request.SetSecurityLevel(LEVELS[parameters.security])
-    request.SetSecretKeyDist(SECRETS[parameters.secret])
-    request.SetScalingTechnique(fhe.FLEXIBLEAUTO)
-    request.SetKeySwitchTechnique(fhe.HYBRID)
+    request = configure(parameters)
     try:
         context = fhe.GenCryptoContext(request)
     except RuntimeError as error:
@@ -61,6 +51,22 @@ def open_context(parameters: Parameters) -> Any:
 def reason_of(error: Exception) -> str:
     """What OpenFHE says, without the place in its sources."""
     return str(error).rsplit("(): ", 1)[-1].strip()
+
+
+def configure(parameters: Parameters) -> Any:
+    """OpenFHE's request for these parameters."""
+    request = fhe.CCParamsCKKSRNS()
+    request.SetRingDim(parameters.ring_dim)
+    request.SetMultiplicativeDepth(parameters.depth)
+    request.SetScalingModSize(parameters.scale_bits)
+    request.SetFirstModSize(parameters.first_bits)
+    request.SetNumLargeDigits(parameters.digits)
+    request.SetBatchSize(parameters.max_slots)
+    request.SetSecurityLevel(LEVELS[parameters.security])
+    request.SetSecretKeyDist(SECRETS[parameters.secret])
+    request.SetScalingTechnique(fhe.FLEXIBLEAUTO)
+    request.SetKeySwitchTechnique(fhe.HYBRID)
+    return request
 
 
 def moduli_of(context: Any) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from helba.engine.ckks.context import open_context, reason_of
+from helba.engine.ckks.correction import DivisionCorrection
 from helba.engine.ckks.process import require_own_randomness
 from helba.engine.ckks.wire import LIBRARY, CiphertextForm
 from helba.engine.engine import Engine
@@ -44,6 +45,7 @@ class CkksEngine(Engine):
         self._plaintext_bytes = 0
         self._plaintexts: OrderedDict[tuple[bytes, int, int], Any] = OrderedDict()
         self._forms: dict[tuple[str, int, int], CiphertextForm] = {}
+        self._correction: DivisionCorrection | None = None  # made at the first rotation
         self._throw_away: Any = None  # rounds the server's own mask; made at the first refresh
 
     def _encrypt(self, clear: Array, level: int) -> Any:
@@ -111,16 +113,18 @@ class CkksEngine(Engine):
         )
 
     def _rotate(self, body: Body, key: int) -> Any:
-        return self._timed("rotate", self._context.EvalRotate, body.payload, key)
+        rotated = self._timed("rotate", self._context.EvalRotate, body.payload, key)
+        return self._corrected(rotated, "rotate", degree=body.degree)
 
     def _hoist(self, body: Body) -> Any:
         return self._timed("hoist", self._context.EvalFastRotationPrecompute, body.payload)
 
     def _rotate_hoisted(self, body: Body, digits: Any, key: int) -> Any:
         order = 2 * self.parameters.ring_dim
-        return self._timed(
+        rotated = self._timed(
             "rotate_hoisted", self._context.EvalFastRotation, body.payload, key, order, digits
         )
+        return self._corrected(rotated, "rotate_hoisted", degree=body.degree)
 
     def _sum_rotations(self, body: Body, keys: Sequence[int]) -> Any:
         """Sum in the basis of Q P, and divide by P once."""
@@ -140,7 +144,18 @@ class CkksEngine(Engine):
                 if total is None
                 else self._timed("rotate_extended", self._context.EvalAdd, total, part)
             )
-        return self._timed("shrink", self._context.KeySwitchDown, total)
+        divided = self._timed("shrink", self._context.KeySwitchDown, total)
+        return self._corrected(divided, "shrink", degree=body.degree)
+
+    def _corrected(self, ciphertext: Any, kind: str, *, degree: int) -> Any:
+        """Without the bias of the division by P; a pending product need not care."""
+        if degree == 2:
+            return ciphertext
+        if self._correction is None:
+            self._correction = DivisionCorrection(
+                self._context, parameters=self.parameters, tag=self.public_key.tag
+            )
+        return self._timed(kind, self._correction.add_to, ciphertext)
 
     def _fold(self, body: Body, slots: int) -> Any:
         narrower = self._timed("repeat", body.payload.Clone)
