@@ -9,7 +9,7 @@ what CKKS does silently, a value that wraps around the modulus.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,13 +47,12 @@ FRACTION_BITS = 40  # of the fixed-point numbers that a simulated refresh masks
 class Clear:
     """The numbers, and for each a bound of the error that CKKS would have made by now.
 
-    `unseen` bounds the error that a vector of all slots would show besides: what its repetition,
-    and products, may bring to light.
+    A vector of few slots reads few coefficients, but the noise of all is in the ciphertext and
+    shows when the vector is repeated. The bound is what all slots of the ring would see.
     """
 
     values: Array
     noise: Array
-    unseen: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +61,6 @@ class Masked:
 
     integers: NDArray[np.uint64]
     noise: Array
-    unseen: float
 
 
 class SimulatorScheme(Scheme):
@@ -154,27 +152,24 @@ class SimulatedEngine(Engine):
         return float(held.noise.max() + reading)
 
     def _encrypt(self, clear: Array, level: int) -> Any:
-        count = len(clear)
-        added = self.model.encryption(count)
-        added += self.model.representation(_largest(clear), slots=count)
-        return Clear(clear, np.full(count, added), self.model.encryption(self._widest))
+        added = self.model.encryption(self._widest)
+        added += self.model.representation(_largest(clear), slots=len(clear))
+        return Clear(clear, np.full(len(clear), added))
 
     def _decrypt(self, body: Body, secret_key: SecretKey, slots: int) -> Array:
         return _clear(body).values.copy()
 
     def _add(self, left: Body, right: Body) -> Any:
         a, b = _clear(left), _clear(right)
-        return self._bounded(a.values + b.values, a.noise + b.noise, a.unseen + b.unseen, left)
+        return self._bounded(a.values + b.values, a.noise + b.noise, left)
 
     def _subtract(self, left: Body, right: Body) -> Any:
         a, b = _clear(left), _clear(right)
-        return self._bounded(a.values - b.values, a.noise + b.noise, a.unseen + b.unseen, left)
+        return self._bounded(a.values - b.values, a.noise + b.noise, left)
 
     def _add_plain(self, body: Body, clear: Array) -> Any:
-        a, count = _clear(body), len(_clear(body).values)
-        added = self.model.encoding(count)
-        added += self.model.representation(_largest(clear), slots=count)
-        return self._bounded(a.values + clear, a.noise + added, a.unseen, body)
+        a = _clear(body)
+        return self._bounded(a.values + clear, a.noise + self._encoding(clear), body)
 
     def _multiply(self, left: Body, right: Body) -> Any:
         a, b = _clear(left), _clear(right)
@@ -183,35 +178,30 @@ class SimulatedEngine(Engine):
             noise = 2.0 * noise + a.noise * a.noise
         else:
             noise += (np.abs(b.values) + b.noise) * a.noise
-        hidden = a.unseen * b.unseen  # may land anywhere
-        unseen = _largest(a.values) * b.unseen + _largest(b.values) * a.unseen + hidden
-        return self._bounded(a.values * b.values, noise + hidden, unseen, left, degree=2)
+        return self._bounded(a.values * b.values, noise, left, degree=2)
 
     def _multiply_plain(self, body: Body, clear: Array) -> Any:
-        a, count = _clear(body), len(_clear(body).values)
-        rounding = self.model.encoding(count)
-        rounding += self.model.representation(_largest(clear), slots=count)
+        a, rounding = _clear(body), self._encoding(clear)
         noise = a.noise * (np.abs(clear) + rounding) + np.abs(a.values) * rounding
-        unseen = a.unseen * (_largest(clear) + rounding)
-        return self._bounded(a.values * clear, noise, unseen, body, degree=2)
+        return self._bounded(a.values * clear, noise, body, degree=2)
 
     def _multiply_scalar(self, body: Body, factor: float, level: int) -> Any:
         a = _clear(body)
         rounding = 2.0**-self.parameters.scale_bits + abs(factor) * 2.0**-50
         noise = a.noise * (abs(factor) + rounding) + _largest(a.values) * rounding
-        unseen = a.unseen * (abs(factor) + rounding)
-        return self._bounded(a.values * factor, noise, unseen, Body(None, level), degree=2)
+        return self._bounded(a.values * factor, noise, Body(None, level), degree=2)
 
     def _relinearise(self, body: Body) -> Any:
-        return self._noisier(body, self.model.pending_key_switching)
+        a = _clear(body)
+        return Clear(a.values, a.noise + self.model.pending_key_switching(self._widest))
 
     def _rescale(self, body: Body) -> Any:
-        return self._noisier(body, self.model.rescaling)
+        a = _clear(body)
+        return Clear(a.values, a.noise + self.model.rescaling(self._widest))
 
     def _rotate(self, body: Body, key: int) -> Any:
-        a, count = _clear(body), len(_clear(body).values)
-        moved = Clear(np.roll(a.values, -key), np.roll(a.noise, -key), a.unseen)
-        return self._switched(moved, body, count)
+        a = _clear(body)
+        return Clear(np.roll(a.values, -key), np.roll(a.noise, -key) + self._switching(body))
 
     def _hoist(self, body: Body) -> Any:
         return None
@@ -222,28 +212,23 @@ class SimulatedEngine(Engine):
     def _sum_rotations(self, body: Body, keys: Sequence[int]) -> Any:
         a, count = _clear(body), len(_clear(body).values)
         twice = np.concatenate([a.values, a.values]), np.concatenate([a.noise, a.noise])
-        values, noise = np.zeros(count), np.zeros(count)
+        values, noise = np.zeros(count), np.full(count, self._switching(body) * len(keys))
         for key in keys:
             step = key % count
             values += twice[0][step : step + count]
             noise += twice[1][step : step + count]
-        total = self._bounded(values, noise, a.unseen * len(keys), body)
-        # keys add their errors, the division by P is made once
-        return self._switched(total, body, count, times=len(keys))
+        return self._bounded(values, noise, body)
 
     def _repeat(self, body: Body, times: int) -> Any:
-        a, slots = _clear(body), len(_clear(body).values) * times
-        added = a.unseen * np.sqrt(slots / self._widest)
-        return Clear(np.tile(a.values, times), np.tile(a.noise, times) + added, a.unseen)
+        a = _clear(body)
+        return Clear(np.tile(a.values, times), np.tile(a.noise, times))
 
     def _fold(self, body: Body, slots: int) -> Any:
         a = _clear(body)
         copies, noise = a.values.reshape(-1, slots), a.noise.reshape(-1, slots)
         if np.any(np.abs(copies - copies[0]) > noise + noise[0]):
             raise WrongVector(f"the vector does not repeat every {slots} slots")
-        # what is read is the mean of the copies; where they differ is still there, unseen
-        unseen = float(noise.max() * np.sqrt(self._widest / len(a.values)))
-        return Clear(copies[0].copy(), noise.max(axis=0), max(a.unseen, unseen))
+        return Clear(copies[0].copy(), noise.max(axis=0))
 
     def _begin_refresh(self, body: Body) -> tuple[Any, Any]:
         a, count = _clear(body), len(_clear(body).values)
@@ -252,80 +237,66 @@ class SimulatedEngine(Engine):
             raise OutOfRange(f"a refresh of values beyond {largest:.3g} may fail: scale them first")
         mask = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
         fixed = np.round(a.values * 2.0**FRACTION_BITS).astype(np.int64).astype(np.uint64)
-
-        def added(slots: int) -> float:
-            return 2.0 * self.model.rescaling(slots) + self.model.encryption(slots)
-
-        noise, unseen = a.noise + added(count), a.unseen + added(self._widest)
-        return Masked(fixed + mask, noise, unseen), mask
+        added = 2.0 * self.model.rescaling(self._widest) + self.model.encryption(self._widest)
+        return Masked(fixed + mask, a.noise + added), mask
 
     def _answer_refresh(self, request: Any, secret_key: SecretKey) -> Any:
-        noise = request.noise + self.model.encryption(len(request.integers))
-        unseen = request.unseen + self.model.encryption(self._widest)
-        return Masked(request.integers, noise, unseen)
+        return Masked(request.integers, request.noise + self.model.encryption(self._widest))
 
     def _finish_refresh(self, reply: Any, mask: Any) -> Any:
         integers: NDArray[np.uint64] = reply.integers - mask
         values = integers.astype(np.int64).astype(np.float64) * 2.0**-FRACTION_BITS
         rounding = self.model.representation(_largest(values), slots=len(values))
-        return Clear(values, reply.noise + 2.0**-FRACTION_BITS + rounding, reply.unseen)
+        return Clear(values, reply.noise + 2.0**-FRACTION_BITS + rounding)
 
     def _bootstrap(self, body: Body) -> Body:
         a = _clear(body)
         if not _largest(a.values) <= 1.0 + 1e-6:
             raise OutOfRange("bootstrapping needs values in [-1, 1]: scale them first")
-        added = bootstrap_error(self.parameters)
-        return Body(Clear(a.values, a.noise + added, a.unseen + added), BOOTSTRAP_LEVELS)
+        return Body(Clear(a.values, a.noise + bootstrap_error(self.parameters)), BOOTSTRAP_LEVELS)
 
-    def _noisier(self, body: Body, added: Callable[[int], float]) -> Clear:
-        """The value with the noise of an operation, as many slots see it."""
-        a = _clear(body)
-        seen, unseen = added(len(a.values)), added(self._widest)
-        return Clear(a.values, a.noise + seen, a.unseen + unseen)
+    def _encoding(self, clear: Array) -> float:
+        """The error of a plaintext, or of one number for all slots."""
+        largest = abs(float(clear)) if clear.ndim == 0 else _largest(clear)
+        return self.model.encoding(self._widest) + self.model.representation(
+            largest, slots=self._widest
+        )
 
-    def _switched(self, moved: Clear, body: Body, count: int, *, times: int = 1) -> Clear:
-        """The value with the noise of key switching, small while a product is pending."""
-        pending = body.degree == 2
-        added = self.model.pending_key_switching if pending else self.model.key_switching
-        seen, unseen = added(count) * times, added(self._widest) * times
-        return Clear(moved.values, moved.noise + seen, moved.unseen + unseen)
+    def _switching(self, body: Body) -> float:
+        """The noise of key switching, small while a product is pending."""
+        if body.degree == 2:
+            return self.model.pending_key_switching(self._widest)
+        return self.model.key_switching(self._widest)
 
     def _bounded(
-        self,
-        values: Array,
-        noise: Array,
-        unseen: float,
-        at: Body,
-        *,
-        degree: int | None = None,
+        self, values: Array, noise: Array, at: Body, *, degree: int | None = None
     ) -> Clear:
         """The result, unless it wraps around the modulus."""
         extra = 1 if (at.degree if degree is None else degree) == 2 else 0
         # a pending product carries the scale twice: it has the range of the level that follows
         level = min(at.level + extra, self.parameters.depth)
         self._require_range(_largest(values), level=level)
-        return Clear(values, noise, unseen)
+        return Clear(values, noise)
 
     # -- bytes: the numbers or masked integers, then the bounds of their error
 
     def _dump(self, payload: Any, *, kind: str, slots: int, level: int) -> bytes:
         numbers = payload.values if isinstance(payload, Clear) else payload.integers
-        parts = (numbers, payload.noise, np.array([payload.unseen]))
-        return pack_words(np.concatenate([np.ascontiguousarray(p).view("<u8") for p in parts]))
+        words = [np.ascontiguousarray(part).view("<u8") for part in (numbers, payload.noise)]
+        return pack_words(np.concatenate(words))
 
     def _load(self, data: memoryview, *, kind: str, slots: int, level: int) -> Any:
-        words = unpack_words(data, count=2 * slots + 1)
-        bounds = words[slots:].view(np.float64)
-        if not (np.isfinite(bounds) & (bounds >= 0.0)).all():
+        words = unpack_words(data, count=2 * slots)
+        noise = words[slots:].view(np.float64)
+        if not (np.isfinite(noise) & (noise >= 0.0)).all():
             raise DamagedData("a bound of the noise is no such number")
-        noise, unseen = bounds[:-1], float(bounds[-1])
         if kind != "vector":
-            return Masked(words[:slots], noise, unseen)
+            return Masked(words[:slots], noise)
         values = words[:slots].view(np.float64)
         if not np.isfinite(values).all():
             raise DamagedData("a number is not finite")
         try:
-            return self._bounded(values, noise, unseen, Body(None, level))
+            return self._bounded(values, noise, Body(None, level))
         except OutOfRange as error:
             raise DamagedData("a number is out of the range of its level") from error
 

@@ -45,7 +45,6 @@ class Kernel:
     expected: Array  # of all slots
     cost: Cost
     error: float = 0.0  # certified, without the noise of CKKS
-    noise: float | None = None  # that it may carry; what the simulator bounds unless told
     rotations: Sequence[int] = ()  # those that it uses, no more
     level: int | None = None  # at which it starts; as deep as it can unless told
     check: Check | None = None
@@ -83,7 +82,7 @@ def measure_kernels(kernels: Iterable[Kernel], *, repetitions: int = 3) -> dict[
 
 
 def _measure(kernel: Kernel, *, repetitions: int) -> KernelResult:
-    runs, errors, noise = [], [], kernel.noise
+    runs, errors, noise = [], [], None
     for name in ("simulate", "ckks"):
         scheme = get_scheme(name)
         keys = scheme.generate_keys(kernel.parameters, rotations=kernel.rotations)
@@ -93,7 +92,7 @@ def _measure(kernel: Kernel, *, repetitions: int) -> KernelResult:
         if values.shape != kernel.expected.shape:
             expected = len(kernel.expected)
             raise RunFailed(f"{kernel.name}: {len(values)} slots came out, not {expected}")
-        if isinstance(engine, SimulatedEngine) and noise is None:
+        if isinstance(engine, SimulatedEngine):
             noise = engine.noise_bound(vector)
         assert noise is not None
         if kernel.check is not None:

@@ -59,7 +59,6 @@ def _warm(*, dim: int) -> Kernel:
         ),
         expected=layout.pack(np.linalg.inv(V)),
         error=plan.error,
-        noise=INVERSE_ERROR - plan.error,  # the simulator's bound is none after many steps
         cost=warm_cost(layout, steps=plan.steps),
         rotations=layout.rotations,
         level=0,
@@ -87,7 +86,6 @@ def _cold(*, dim: int) -> Kernel:
         ),
         expected=layout.pack(np.linalg.inv(V)),
         error=error,
-        noise=INVERSE_ERROR - error,
         cost=cold_cost(layout, steps=steps),
         rotations=layout.rotations,
         level=0,
