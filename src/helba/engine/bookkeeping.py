@@ -108,7 +108,9 @@ class Bookkeeping(Primitives):
         return EncryptedVector(body, slots=slots, parameters=self.parameters, tag=tag)
 
     def _require_own(self, vector: EncryptedVector, *, slots: int | None = None) -> None:
-        if vector.tag != self.public_key.tag or vector.parameters != self.parameters:
+        if vector.tag != self.public_key.tag or (
+            vector.parameters is not self.parameters and vector.parameters != self.parameters
+        ):
             raise WrongVector("the vector is of another key or of other parameters")
         if slots is not None and vector.slots != slots:
             raise WrongVector(f"a vector of {vector.slots} slots meets one of {slots}")

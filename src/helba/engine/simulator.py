@@ -138,7 +138,12 @@ class SimulatedEngine(Engine):
     def __init__(self, public_key: PublicKey, *, evaluation_key: EvaluationKey | None) -> None:
         super().__init__(public_key, evaluation_key=evaluation_key)
         self.model = NoiseModel(self.parameters)
-        self._widest = self.parameters.max_slots
+        widest = self.parameters.max_slots
+        self._encryption = self.model.encryption(widest)
+        self._rounding = self.model.encoding(widest)
+        self._rescaling = self.model.rescaling(widest)
+        self._rotation = self.model.key_switching(widest)
+        self._pending_rotation = self.model.pending_key_switching(widest)
 
     def noise_bound(self, vector: EncryptedVector) -> float:
         """Return the largest error that CKKS may have made in a slot of `vector` by now.
@@ -152,7 +157,7 @@ class SimulatedEngine(Engine):
         return float(held.noise.max() + reading)
 
     def _encrypt(self, clear: Array, level: int) -> Any:
-        added = self.model.encryption(self._widest)
+        added = self._encryption
         added += self.model.representation(_largest(clear), slots=len(clear))
         return Clear(clear, np.full(len(clear), added))
 
@@ -173,31 +178,40 @@ class SimulatedEngine(Engine):
 
     def _multiply(self, left: Body, right: Body) -> Any:
         a, b = _clear(left), _clear(right)
-        noise = np.abs(a.values) * b.noise
-        if left is right:
-            noise = 2.0 * noise + a.noise * a.noise
-        else:
-            noise += (np.abs(b.values) + b.noise) * a.noise
-        return self._bounded(a.values * b.values, noise, left, degree=2)
+        # |a| n_b + (|b| + n_b) n_a, in place: vectors are long and memory is slow
+        noise = np.abs(a.values)
+        noise *= b.noise
+        rest = np.abs(b.values)
+        rest += b.noise
+        rest *= a.noise
+        noise += rest
+        return self._bounded(a.values * b.values, noise, left, pending=True)
 
     def _multiply_plain(self, body: Body, clear: Array) -> Any:
         a, rounding = _clear(body), self._encoding(clear)
-        noise = a.noise * (np.abs(clear) + rounding) + np.abs(a.values) * rounding
-        return self._bounded(a.values * clear, noise, body, degree=2)
+        noise = np.abs(clear)
+        noise += rounding
+        noise *= a.noise
+        rest = np.abs(a.values)
+        rest *= rounding
+        noise += rest
+        return self._bounded(a.values * clear, noise, body, pending=True)
 
     def _multiply_scalar(self, body: Body, factor: float, level: int) -> Any:
         a = _clear(body)
         rounding = 2.0**-self.parameters.scale_bits + abs(factor) * 2.0**-50
-        noise = a.noise * (abs(factor) + rounding) + _largest(a.values) * rounding
-        return self._bounded(a.values * factor, noise, Body(None, level), degree=2)
+        noise = a.noise * (abs(factor) + rounding)
+        noise += _largest(a.values) * rounding
+        return self._bounded(a.values * factor, noise, Body(None, level), pending=True)
 
     def _relinearise(self, body: Body) -> Any:
         a = _clear(body)
-        return Clear(a.values, a.noise + self.model.pending_key_switching(self._widest))
+        return Clear(a.values, a.noise + self._pending_rotation)
 
     def _rescale(self, body: Body) -> Any:
         a = _clear(body)
-        return Clear(a.values, a.noise + self.model.rescaling(self._widest))
+        self._require_range(_largest(a.values), level=body.level + 1)
+        return Clear(a.values, a.noise + self._rescaling)
 
     def _rotate(self, body: Body, key: int) -> Any:
         a = _clear(body)
@@ -237,11 +251,11 @@ class SimulatedEngine(Engine):
             raise OutOfRange(f"a refresh of values beyond {largest:.3g} may fail: scale them first")
         mask = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
         fixed = np.round(a.values * 2.0**FRACTION_BITS).astype(np.int64).astype(np.uint64)
-        added = 2.0 * self.model.rescaling(self._widest) + self.model.encryption(self._widest)
+        added = 2.0 * self._rescaling + self._encryption
         return Masked(fixed + mask, a.noise + added), mask
 
     def _answer_refresh(self, request: Any, secret_key: SecretKey) -> Any:
-        return Masked(request.integers, request.noise + self.model.encryption(self._widest))
+        return Masked(request.integers, request.noise + self._encryption)
 
     def _finish_refresh(self, reply: Any, mask: Any) -> Any:
         integers: NDArray[np.uint64] = reply.integers - mask
@@ -258,24 +272,22 @@ class SimulatedEngine(Engine):
     def _encoding(self, clear: Array) -> float:
         """The error of a plaintext, or of one number for all slots."""
         largest = abs(float(clear)) if clear.ndim == 0 else _largest(clear)
-        return self.model.encoding(self._widest) + self.model.representation(
-            largest, slots=self._widest
-        )
+        slots = self.parameters.max_slots
+        return self._rounding + self.model.representation(largest, slots=slots)
 
     def _switching(self, body: Body) -> float:
         """The noise of key switching, small while a product is pending."""
         if body.degree == 2:
-            return self.model.pending_key_switching(self._widest)
-        return self.model.key_switching(self._widest)
+            return self._pending_rotation
+        return self._rotation
 
-    def _bounded(
-        self, values: Array, noise: Array, at: Body, *, degree: int | None = None
-    ) -> Clear:
-        """The result, unless it wraps around the modulus."""
-        extra = 1 if (at.degree if degree is None else degree) == 2 else 0
-        # a pending product carries the scale twice: it has the range of the level that follows
-        level = min(at.level + extra, self.parameters.depth)
-        self._require_range(_largest(values), level=level)
+    def _bounded(self, values: Array, noise: Array, at: Body, *, pending: bool = False) -> Clear:
+        """The result, unless it wraps around the modulus; what is pending is checked as it settles.
+
+        A pending product carries the scale twice: it has the range of the level that follows.
+        """
+        if not pending and at.degree == 1:
+            self._require_range(_largest(values), level=at.level)
         return Clear(values, noise)
 
     # -- bytes: the numbers or masked integers, then the bounds of their error

@@ -92,7 +92,8 @@ def _sign(sign: CompositeSign) -> Kernel:
 
 
 def _argmax(*, arms: int, method: str, sign: CompositeSign) -> Kernel:
-    layout = ScoreLayout(dim=1, arms=arms)
+    # past 16 arms a plan compares scores that come by arms: two copies of the grid
+    layout = ScoreLayout(dim=1, arms=arms, form="pairs" if arms <= 16 else "arms")
     scores = np.random.default_rng(SEED).uniform(0.0, 1.0, arms)
     vector = clear_argmax.comparison_vector(scores, sign=sign, scale=1.0, method=method).value
     name = f"argmax K={arms} by {method}" if arms > 2 else "argmax K=2"

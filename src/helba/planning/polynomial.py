@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,17 @@ def schedule(order: EvaluationOrder, *, alpha: Coefficient = 1.0) -> Schedule:
     Deeper is cheaper. A combination lands on the level of its partner in a product and need not be
     brought there, and products that are added up meet at one level and are relinearised together.
     """
+    if isinstance(alpha, np.ndarray):
+        return _schedule(order, alpha)
+    return _schedule_of_number(order, float(alpha))
+
+
+@lru_cache(maxsize=256)
+def _schedule_of_number(order: EvaluationOrder, alpha: float) -> Schedule:
+    return _schedule(order, alpha)
+
+
+def _schedule(order: EvaluationOrder, alpha: Coefficient) -> Schedule:
     least, scaled = [0], [False]
     own, shared = Cost(), Cost()
     for step in order.steps:
