@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from helba.circuits.inverse import cold_bound, invert_cold, invert_warm
+from helba.circuits.levels import sink
 from helba.circuits.matrix import multiply_matrices, squared_norm
 from helba.circuits.rows import spread_columns
+from helba.engine.refresh import REFRESH_LEVELS
 from helba.engine.simulator import SimulatedEngine
 from helba.errors import InvalidInput, LevelsExhausted
 from helba.numerics import inverse as clear_inverse
@@ -316,3 +318,24 @@ def test_cold_bound_holds_for_steps_disturbed_at_random(seed: int) -> None:
         X = np.linalg.inv(root.T) @ Y @ np.linalg.inv(root)
         bound = cold_bound(ridge=1.0, trace_bound=trace, iterations=count, noise=noise)
         assert np.linalg.norm(X - np.linalg.inv(V), 2) <= bound
+
+
+@pytest.mark.parametrize("scheme", BOTH)
+def test_a_sunken_start_leaves_exactly_a_refresh(scheme: str) -> None:
+    desk, layout = open_matrix_desk(scheme, dim=2, depth=14)
+    V = np.array([[2.0, 0.5], [0.5, 1.5]])
+    plan = clear_inverse.plan_warm_start(low=1.0, high=3.0, error=1e-3)
+    levels = plan.levels
+    assert levels + REFRESH_LEVELS <= desk.engine.parameters.depth
+    held = [
+        sink(desk.engine, desk.engine.encrypt(layout.pack(matrix)), levels=levels)
+        for matrix in (V, np.eye(2))
+    ]
+    found = invert_warm(
+        desk.engine, matrix=held[0], start=held[1], layout=layout, low=1.0, high=3.0, error=1e-3
+    )
+    assert found.value.levels_left == REFRESH_LEVELS
+    deep = desk.engine.encrypt(layout.pack(V), level=desk.engine.parameters.depth)
+    assert sink(desk.engine, deep, levels=levels).level == deep.level
+    fresh = desk.engine.refresh(found.value, secret_key=desk.keys.secret)
+    assert np.abs(layout.unpack(desk.open(fresh)) - np.linalg.inv(V)).max() <= 2e-3

@@ -27,9 +27,10 @@ def own_cache(tmp_path, monkeypatch):
 
 def test_shipped_calibration_predicts_what_was_measured():
     shipped = shipped_calibration()
-    measured = {"rotate": 48e-3, "relinearise": 50e-3, "hoist": 26e-3, "multiply": 4.3e-3}
+    where = insecure_parameters(ring_dim=1 << 15, depth=12, scale_bits=40, digits=3)
+    measured = {"rotate": 45.8e-3, "relinearise": 52.3e-3, "hoist": 21.5e-3, "multiply": 2.9e-3}
     for kind, seconds in measured.items():
-        assert shipped.seconds(kind, parameters=LARGE) == pytest.approx(seconds, rel=0.4)
+        assert shipped.seconds(kind, parameters=where) == pytest.approx(seconds, rel=0.4)
 
 
 def test_every_kind_takes_less_with_fewer_primes_left():

@@ -1,14 +1,14 @@
-"""Keeping levels in hand for long iterations: refresh before they run out."""
+"""Keeping levels in hand for long iterations: refresh before they run out, waste none before."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from helba.engine import EncryptedVector
+from helba.engine import EncryptedVector, Engine
 from helba.engine.refresh import REFRESH_LEVELS
 from helba.errors import LevelsExhausted
 
-__all__ = ["Refresh", "with_levels"]
+__all__ = ["Refresh", "sink", "with_levels"]
 
 # Returns the same values with more levels left; it needs REFRESH_LEVELS of them itself.
 Refresh = Callable[[EncryptedVector], EncryptedVector]
@@ -37,3 +37,12 @@ def with_levels(
             f"a refresh left {fresh.levels_left}"
         )
     return fresh
+
+
+def sink(engine: Engine, vector: EncryptedVector, *, levels: int) -> EncryptedVector:
+    """Return the vector as deep as `levels` more of them and a refresh after that allow.
+
+    Operations are cheaper there: an update of known length begins so.
+    """
+    deepest = vector.parameters.depth - levels - REFRESH_LEVELS
+    return engine.lower(vector, max(vector.level, deepest))

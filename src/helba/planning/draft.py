@@ -250,13 +250,14 @@ class Workshop:
         parameters, calibration = draft.parameters, self.calibration
         kind = "bootstrap" if self.request.refresh == "bootstrap" else "refresh"
 
-        def seconds(chain: Chain) -> float:
+        def seconds(chain: Chain, *, reserved: int = 0) -> float:
             return chain_seconds(
                 chain,
                 parameters=parameters,
                 calibration=calibration,
                 refresh=kind,
                 start=self.start,
+                reserved=reserved,
             )
 
         renewal = draft.renewals * calibration.seconds(kind, parameters=parameters)
@@ -267,5 +268,7 @@ class Workshop:
         return replace(
             draft,
             seconds_per_round=seconds(draft.round) + users,
-            seconds_per_update=seconds(draft.inverse) + seconds(draft.model) + renewal,
+            seconds_per_update=seconds(draft.inverse, reserved=self.reserved)
+            + seconds(draft.model, reserved=self.reserved)
+            + renewal,
         )

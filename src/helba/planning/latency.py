@@ -37,17 +37,24 @@ def step_seconds(
 
 
 def chain_seconds(
-    chain: Chain, *, parameters: Parameters, calibration: Calibration, refresh: str, start: int
+    chain: Chain,
+    *,
+    parameters: Parameters,
+    calibration: Calibration,
+    refresh: str,
+    start: int,
+    reserved: int = 0,
 ) -> float:
     """Return the seconds of a chain that starts, and after each refresh restarts, at `start`.
 
-    Where a last piece needs fewer levels than there are, it is run on the lowest ones: quicker.
+    Where a last piece needs fewer levels than there are, it is run on the lowest ones that leave
+    `reserved` for a refresh of its result (`circuits.levels.sink`): quicker.
     """
     renewal = calibration.seconds(refresh, parameters=parameters) if chain.refreshes else 0.0
     total = chain.refreshes * renewal
     for index, piece in enumerate(chain.pieces):
         last = index == len(chain.pieces) - 1
-        level = parameters.depth - _levels(piece) if last else start
+        level = parameters.depth - reserved - _levels(piece) if last else start
         for step in piece:
             total += step_seconds(
                 step, parameters=parameters, calibration=calibration, level=max(start, level)
