@@ -305,29 +305,16 @@ def bench_kernels(
 ) -> None:
     """Time every circuit on CKKS at 128 bits, beside the OpenFHE operations that it performs."""
     from helba.experiments.bench_kernels import bench_kernels as measure
-    from helba.experiments.report import print_json, print_table
+    from helba.experiments.bench_kernels import print_kernels
+    from helba.experiments.report import print_json
 
     report = measure(
         only=only, repetitions=repetitions, bootstrap=bootstrap, calibrate=calibrate
     ).as_json()
     if as_json:
         print_json(report)
-        return
-    columns = ("seconds", "levels", "products", "rotations", "error", "error_bound", "overhead")
-    names = {"error_bound": "at most", "simulator_ratio": "simulator"}
-    shown = (*columns, "simulator_ratio")
-    used = report["parameters"]["kernels"]
-    print_table(
-        f"N = {used['ring_dim']}, log2(QP) = {used['log2_qp']}, {used['security']} bits",
-        columns=("kernel", *(names.get(column, column) for column in shown)),
-        rows=[
-            (name, *(found.get(column) for column in shown))
-            for name, found in report["kernels"].items()
-        ],
-    )
-    print("overhead: wall time over OpenFHE's own; simulator: how many times faster it is")
-    if report["calibration"] is not None:
-        print(f"calibration: {report['calibration']}")
+    else:
+        print_kernels(report)
 
 
 @paper_app.callback()

@@ -17,10 +17,12 @@ from helba.planning import chain as chains
 from helba.planning.chain import Step, cut_chain, levels_of
 from helba.planning.compare_cost import argmax_cost, root_cost
 from helba.planning.cost import Cost
+from helba.planning.draft import MOST_TIE_NOISE
 from helba.planning.extent import count_updates
 from helba.planning.matrix import MatrixLayout
 from helba.planning.matrix_cost import estimate_cost, refinement_cost, warm_cost
 from helba.planning.model import ModelAssembly
+from helba.planning.paper_workload import paper_tie_noise
 from helba.planning.parameters import insecure_parameters
 from helba.planning.planner import make_plan
 from helba.planning.precision import plan_inverse, trace_reach
@@ -331,3 +333,18 @@ def test_argmax_by_product_is_preferred_where_it_fits_and_can_be_told() -> None:
         told.seconds_per_round
         < make_plan(PlanRequest(dim=8, arms=8, horizon=1000)).seconds_per_round
     )
+
+
+def test_long_rounds_of_the_paper_are_cut_and_not_refused_for_their_depth():
+    plan = make_plan(PlanRequest(dim=4, arms=8, horizon=1000, profile="paper", bonus="sqrt"))
+    assert plan.refreshes_per_round > 10
+    assert plan.round_levels > 100 > plan.parameters.depth
+
+
+def test_comparisons_of_the_paper_need_a_scale_that_survives_ties():
+    settings = PlanRequest(dim=2, arms=2, horizon=10000, profile="paper", bonus="sqrt").settings()
+    noise = [
+        paper_tie_noise(settings, parameters=insecure_parameters(scale_bits=bits, depth=8))
+        for bits in (25, 50)
+    ]
+    assert noise[0] > MOST_TIE_NOISE > noise[1] > 0

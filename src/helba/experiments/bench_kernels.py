@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from helba.experiments.renewal_kernels import (
     measure_bootstrap,
     measure_refresh,
 )
+from helba.experiments.report import print_table
+from helba.experiments.wire_kernel import MessageResult, measure_messages
 from helba.planning.calibration import save_calibration
 from helba.planning.parameters import Parameters
 
-__all__ = ["KernelReport", "bench_kernels"]
+__all__ = ["KernelReport", "bench_kernels", "print_kernels"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +31,7 @@ class KernelReport:
     """What each kernel took, by name; where a calibration was kept, if one was made."""
 
     kernels: dict[str, KernelResult | RenewalResult]
+    messages: list[MessageResult]
     calibration: Path | None
 
     def as_json(self) -> dict[str, Any]:
@@ -42,6 +46,7 @@ class KernelReport:
             parameters["bootstrap"] = _describe(BOOTSTRAP_PARAMETERS)
         return {
             "kernels": found,
+            "messages": [asdict(message) for message in self.messages],
             "geometric_mean_simulator_ratio": self._simulator_ratio(),
             "parameters": parameters,
             "calibration": None if self.calibration is None else str(self.calibration),
@@ -71,10 +76,45 @@ def bench_kernels(
         kernels["refresh"] = measure_refresh()
     if bootstrap and only in "bootstrap":
         kernels["bootstrap"] = measure_bootstrap()
-    if not kernels and not calibrate:
+    messages = measure_messages() if only in "messages" else []
+    if not kernels and not messages and not calibrate:
         raise InvalidInput("only", repr(only), "part of a kernel's name")
     path = save_calibration(measure_operations()) if calibrate else None
-    return KernelReport(kernels=kernels, calibration=path)
+    return KernelReport(kernels=kernels, messages=messages, calibration=path)
+
+
+def print_kernels(report: Mapping[str, Any]) -> None:
+    """Print what `KernelReport.as_json` returned, for people."""
+    headings = {
+        "seconds": "seconds",
+        "levels": "levels",
+        "products": "products",
+        "rotations": "rotations",
+        "error": "error",
+        "error_bound": "at most",
+        "overhead": "overhead",
+        "simulator_ratio": "simulator",
+    }
+    if report["kernels"]:
+        used = report["parameters"]["kernels"]
+        print_table(
+            f"N = {used['ring_dim']}, log2(QP) = {used['log2_qp']}, {used['security']} bits",
+            columns=("kernel", *headings.values()),
+            rows=[
+                (name, *(found.get(column) for column in headings))
+                for name, found in report["kernels"].items()
+            ],
+        )
+        print("overhead: wall time over OpenFHE's own; simulator: how many times faster it is")
+    if report["messages"]:
+        fields = ("level", "bytes", "over_entropy", "write_seconds", "read_seconds")
+        print_table(
+            "a ciphertext as bytes",
+            columns=[field.replace("_", " ") for field in fields],
+            rows=[[message[field] for field in fields] for message in report["messages"]],
+        )
+    if report["calibration"] is not None:
+        print(f"calibration: {report['calibration']}")
 
 
 def _describe(parameters: Parameters) -> dict[str, Any]:

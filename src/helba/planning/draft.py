@@ -27,7 +27,7 @@ from helba.planning.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_
 from helba.planning.extent import count_updates, score_extent
 from helba.planning.latency import chain_seconds
 from helba.planning.matrix import MatrixLayout
-from helba.planning.paper_workload import paper_inverse_steps, paper_round_steps
+from helba.planning.paper_workload import paper_inverse_steps, paper_round_steps, paper_tie_noise
 from helba.planning.parameters import Parameters
 from helba.planning.precision import (
     cold_noise,
@@ -48,6 +48,8 @@ __all__ = ["LEAST_LEVELS", "METHOD_MARGIN", "Draft", "Limit", "Workshop"]
 METHOD_MARGIN = 16.0
 # The error of the estimate enlarges the confidence radius, so it may be a tenth of it at most.
 MOST_ESTIMATE_ERROR = 0.1
+# Past this, comparisons of the paper's profile diverge where two arms tie.
+MOST_TIE_NOISE = 1e-2
 # A refinement of the estimate, uncut, and the refresh after it.
 LEAST_LEVELS = 5
 
@@ -187,6 +189,8 @@ class Workshop:
     ) -> Draft | Limit:
         settings = self.settings
         if self.layout is None or self.sign is None or self.method is None:
+            if paper_tie_noise(settings, parameters=parameters) > MOST_TIE_NOISE:
+                return Limit.PRECISION
             drift = inverse_error * settings.reward_max * math.sqrt(settings.horizon)
             beta = paper_radius(
                 settings, round=settings.horizon, batch_start=settings.horizon, estimate_error=drift

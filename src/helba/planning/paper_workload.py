@@ -14,13 +14,16 @@ from helba.numerics.compare import compare_iterations, maximum_iterations
 from helba.numerics.inverse import cold_iterations
 from helba.numerics.root import root_iterations
 from helba.planning.chain import Step
-from helba.planning.compare_cost import comparison_order
+from helba.planning.compare_cost import comparison_order, tie_growth
 from helba.planning.cost import Cost
 from helba.planning.matrix import MatrixLayout
+from helba.planning.noise import NoiseModel
+from helba.planning.packing import next_power_of_two
+from helba.planning.parameters import Parameters
 from helba.planning.polynomial import Affine, polynomial_cost
 from helba.planning.workload import inverse_steps, root_steps
 
-__all__ = ["paper_inverse_steps", "paper_round_steps"]
+__all__ = ["paper_inverse_steps", "paper_round_steps", "paper_tie_noise"]
 
 
 def paper_round_steps(settings: Settings, *, matrices: MatrixLayout) -> tuple[Step, ...]:
@@ -48,6 +51,18 @@ def paper_round_steps(settings: Settings, *, matrices: MatrixLayout) -> tuple[St
     count = max(1, compare_iterations(gap=precision, error=precision))
     steps += [Step(name="NewComp", cost=plain) for _ in range(count - 1)]
     return (*steps, Step(name="NewComp", cost=halved))
+
+
+def paper_tie_noise(settings: Settings, *, parameters: Parameters) -> float:
+    """Return what the longest comparison of a round makes of noise where two arms tie."""
+    precision = argmax_precision(settings.horizon)
+    iterations = max(
+        maximum_iterations(error=precision, arms=settings.arms),
+        compare_iterations(gap=precision, error=precision),
+    )
+    slots = next_power_of_two(settings.arms)
+    fresh = NoiseModel(parameters).encryption(slots)  # of a refresh on the way
+    return fresh * tie_growth(1, iterations=iterations)
 
 
 def paper_inverse_steps(settings: Settings, *, matrices: MatrixLayout) -> tuple[Step, ...]:

@@ -274,6 +274,8 @@ def _parameters(workshop: Workshop, *, ring_dim: int, cut_round: bool) -> Iterat
     if request.depth is not None:
         depths = range(request.depth, request.depth + 1)
     for depth in depths:
+        if depth > MOST_DEPTH:
+            return
         fits = False
         for digits in possible_digits(depth):
             parameters = largest_scale(
