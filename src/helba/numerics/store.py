@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from platformdirs import user_cache_dir
 
-__all__ = ["FORMAT_VERSION", "cache_directory", "path_of", "remembered"]
+__all__ = ["FORMAT_VERSION", "cache_directory", "path_of", "remembered", "write_whole"]
 
 FORMAT_VERSION = 2  # raise it whenever a computation or the format changes
 
@@ -77,17 +77,21 @@ def _read(request: Mapping[str, object]) -> dict[str, object] | None:
 def _write(request: Mapping[str, object], record: Mapping[str, object]) -> None:
     body = _with_hex({"version": FORMAT_VERSION, "request": request, "result": record})
     text = _text({"body": body, "checksum": _checksum(body)})
-    path = path_of(request)
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(aside, path)
-        except BaseException:
-            os.unlink(aside)
-            raise
+        write_whole(path_of(request), text)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all, with the folders that it needs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(aside, path)
+    except BaseException:
+        os.unlink(aside)
+        raise
 
 
 def _text(value: object) -> str:

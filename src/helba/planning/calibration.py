@@ -16,15 +16,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from helba.errors import InvalidInput, require_choice, require_positive, require_whole
-from helba.numerics.store import cache_directory
+from helba.numerics.store import cache_directory, write_whole
 from helba.planning.parameters import Parameters
 
 __all__ = [
@@ -166,15 +164,7 @@ def save_calibration(measurements: Iterable[Measurement]) -> Path:
     fit_calibration(made, note="")  # refuses none at all
     text = json.dumps({"version": FORMAT_VERSION, "measurements": [asdict(m) for m in made]})
     path = calibration_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(aside, path)
-    except BaseException:
-        os.unlink(aside)
-        raise
+    write_whole(path, text)
     return path
 
 
