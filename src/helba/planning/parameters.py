@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from helba.errors import InvalidInput, require_choice, require_whole
 from helba.planning.security import require_modulus
@@ -47,7 +47,7 @@ class Parameters:
     security: int | None
     first_bits: int = 60
     secret: str = "uniform"
-    _checked: object = None
+    _checked: object = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         require_whole("ring_dim", self.ring_dim, least=4, most=1 << 17)
