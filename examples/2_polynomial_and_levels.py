@@ -21,7 +21,7 @@ power = [1.0, -1 / 3, 1 / 5, -1 / 7]
 x = np.linspace(-0.7, 0.7, 8)
 expected = x - x**3 / 3 + x**5 / 5 - x**7 / 7
 
-# By Horner's rule in x^2: one level for x^2, one for each coefficient. Every line is one level.
+# By Horner's rule in x^2: one level for x^2, one for the first coefficient, one for every product.
 held = engine.encrypt(x)
 print("x                    ", held)
 square = engine.multiply(held, held)
@@ -29,12 +29,12 @@ print("x^2                  ", square)
 total = engine.multiply_scalar(square, power[3])
 for coefficient in reversed(power[1:3]):
     total = engine.multiply(engine.add_plain(total, coefficient), square)
-    print("Horner               ", total)
+    print(f"... + {coefficient:+.2f}) x^2    ", total)
 horner = engine.multiply(engine.add_plain(total, power[0]), held)
 print("Horner, p(x)         ", horner)
 assert horner.level == 5
 
-# The least depth of degree 7 is 3: divide by T_4 instead, and share T_2 and T_4.
+# The least depth of degree 7 is 3: in Chebyshev polynomials, p = q T_4 + r, and both parts use T_2.
 order = evaluation_order(power, basis="power")
 print(f"least depth           {order.levels} levels, {order.products} products")
 with engine.count() as tally:
@@ -57,5 +57,5 @@ simulated = get_scheme("simulate")
 tokens = simulated.generate_keys(parameters)
 model = simulated.engine(tokens.public, evaluation_key=tokens.evaluation)
 predicted = evaluate_polynomial(model, model.encrypt(x), order=order)
-print("simulated            ", predicted)
+print("simulated            ", predicted, f"error at most {model.noise_bound(predicted):.1e}")
 assert predicted.level == shallow.level

@@ -57,7 +57,8 @@ print("answer         ", answer, f"after {time.perf_counter() - start:.2f} s")
 values = user.decrypt(answer, secret_key=keys.secret)
 b = read_answer(layout, values=values, method=METHOD).comparison
 print("scores         ", scores.round(3))
-print("b              ", b.round(3))
+print("b              ", np.array2string(b, precision=3, suppress_small=True))
+print(f"arm {int(np.argmax(b))} wins")
 assert int(np.argmax(b)) == int(np.argmax(scores))
 
 # What is certain: the arm is within this of the best, and of gaps wider than the resolution the

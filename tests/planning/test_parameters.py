@@ -5,10 +5,9 @@ import math
 import pytest
 
 from helba.errors import InvalidInput
-from helba.planning.parameters import Parameters, even_digits, insecure_parameters
+from helba.planning.parameters import MOST_SCALE_BITS, Parameters, even_digits, insecure_parameters
 from helba.planning.security import RING_DIMS, max_log2_qp
 from helba.planning.selection import (
-    MOST_SCALE_BITS,
     choose_parameters,
     largest_scale,
     possible_digits,

@@ -291,14 +291,28 @@ def test_impossible_request_names_its_limit(fields, name, words):
     assert words in str(caught.value)
 
 
-def test_nearest_request_is_possible():
-    fields = {"dim": 2, "arms": 2, "horizon": 130, "refresh": "none"}
-    with pytest.raises(InvalidInput) as caught:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"dim": 2, "arms": 2, "horizon": 130, "refresh": "none"},
+        {"dim": 1000, "arms": 8, "horizon": 100},
+        {"dim": 8, "arms": 8, "horizon": 100, "depth": 24},
+    ],
+    ids=["levels", "slots", "keys"],
+)
+def test_nearest_request_is_possible(fields):
+    with pytest.raises(InvalidInput, match="at most about") as caught:
         make_plan(PlanRequest(**fields))
-    most = int(caught.value.allowed.split()[2])
-    assert make_plan(PlanRequest(**{**fields, "horizon": most})).refreshes_per_update == 0
-    with pytest.raises(InvalidInput):
-        make_plan(PlanRequest(**{**fields, "horizon": most + 1}))
+    name, most = caught.value.name, int(caught.value.allowed.split()[3])
+    assert most < fields[name]
+    assert make_plan(PlanRequest(**{**fields, name: most})).request.dim
+    with pytest.raises(InvalidInput):  # to one part in twenty
+        make_plan(PlanRequest(**{**fields, name: most + 1 + most // 10}))
+
+
+def test_a_limit_of_memory_is_not_blamed_on_levels():
+    with pytest.raises(InvalidInput, match="rotation keys pass 2 GiB"):
+        make_plan(PlanRequest(dim=8, arms=8, horizon=100, depth=24))
 
 
 def test_ring_without_room_is_refused():

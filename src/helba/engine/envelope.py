@@ -22,7 +22,7 @@ from helba.errors import DamagedData
 __all__ = ["DIGEST_BYTES", "FORMAT_VERSION", "HEADER", "KINDS", "Envelope", "seal", "unseal"]
 
 FORMAT_VERSION = 1
-# The second byte is not ASCII and a line end follows: transfers as text break here, not later.
+# The first byte is not ASCII and a line end follows: transfers as text break here, not later.
 MAGIC = b"\x89HELBA\r\n"
 # magic, version, kind, scheme, library, fingerprint, tag, slots, level, bytes of detail, of payload
 HEADER = struct.Struct("<8sHH16s16s16s48sIIIQ")

@@ -50,7 +50,7 @@ def get_scheme(name: str) -> Scheme:
     except ImportError as error:
         reason = str(error).splitlines()[0]
         raise RunFailed(
-            f"OpenFHE cannot be loaded here ({reason}): it needs CPython 3.10 or 3.12 on Linux; "
-            "choose the simulator"
+            f"OpenFHE cannot be loaded here ({reason}): it needs Linux on x86_64 with CPython "
+            "3.10, or 3.12 and glibc 2.38; the simulator works without it"
         ) from error
     return CkksScheme()

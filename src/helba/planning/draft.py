@@ -1,7 +1,7 @@
 """One candidate of the planner: given parameters, what a round and an update are and promise.
 
-`Workshop` holds what depends on the ring alone; `draft` adds parameters and returns None where they
-do not carry the request.
+`Workshop` holds what depends on the ring alone; `draft` adds parameters and returns the limit they
+hit where they do not carry the request.
 """
 
 from __future__ import annotations

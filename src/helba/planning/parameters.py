@@ -27,6 +27,9 @@ AUXILIARY_MARGIN_BITS = 4 + 1
 # from 35 bits on, all of them together are less than 0.02 bits above nominal (at 28 up to 3 bits).
 EXCESS_BITS = 1
 LEAST_SECURE_SCALE_BITS = 35
+# What planner and requests use at most. An answer at the last level may reach 3.1 (a riding test
+# with its noise, by product): a range of 4, which the 60 bits of the first prime leave.
+MOST_SCALE_BITS = 56
 _UNCHECKED = object()
 
 

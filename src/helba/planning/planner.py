@@ -164,7 +164,7 @@ def _refusal(request: PlanRequest, *, limit: Limit, calibration: Calibration) ->
     for name in _SHRINKING[limit]:
         largest = _largest(request, name=name, limit=limit, calibration=calibration)
         if largest is not None:
-            allowed = f"at most {largest} {where} with refresh {request.refresh}: {why}"
+            allowed = f"at most about {largest} {where} with refresh {request.refresh}: {why}"
             return InvalidInput(name, getattr(request, name), allowed)
     return RunFailed(f"no plan {where} with refresh {request.refresh}: {why}")
 
@@ -185,8 +185,8 @@ def _largest(
 
     def possible(value: int) -> bool:
         smaller = replace(request, **{name: value})  # type: ignore[arg-type]
-        if limit is Limit.SLOTS:  # no need for the whole search
-            return fits_slots(smaller)
+        if limit is Limit.SLOTS and not fits_slots(smaller):  # quicker than the whole search
+            return False
         return isinstance(find_draft(smaller, calibration=calibration), Found)
 
     least, high = _LEAST[name], int(getattr(request, name))
@@ -195,7 +195,7 @@ def _largest(
         if low == least:
             return None
         low, high = max(least, low // 4), low
-    while high - low > max(1, low // 100):  # to one part in a hundred: each step is a search
+    while high - low > max(1, low // 20):  # to one part in twenty: each step is a search
         middle = (low + high) // 2
         low, high = (middle, high) if possible(middle) else (low, middle)
     return low

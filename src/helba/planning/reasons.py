@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from helba.bandits.fast import CKKS_NOISE
 from helba.numerics.argmax import product_arm_limit
 from helba.planning.chain import Chain, levels_of
 from helba.planning.draft import METHOD_MARGIN, Draft, Workshop
@@ -92,7 +93,7 @@ def _comparison(workshop: Workshop, draft: Draft) -> tuple[Choice, ...]:
         f"error {sign.error:.2g} beyond {sign.resolution:.3g} of the range of scores; quickest of "
         "the compositions that reach it"
     )
-    limit = product_arm_limit(sign=sign, noise=METHOD_MARGIN * 1e-6)
+    limit = product_arm_limit(sign=sign, noise=METHOD_MARGIN * CKKS_NOISE)
     if layout.arms == 2:
         way, why = "single comparison", "two arms need nothing else"
     elif method == "product":

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from helba.bandits.settings import Settings
-from helba.errors import InvalidInput, require_choice, require_whole
+from helba.errors import InvalidInput, require_between, require_choice, require_whole
+from helba.planning.parameters import MOST_SCALE_BITS
 from helba.planning.security import RING_DIMS, SECURITY_LEVELS
 
 __all__ = ["ARGMAX_CHOICES", "REFRESHES", "PlanRequest"]
@@ -55,7 +56,11 @@ class PlanRequest:
         if self.depth is not None:
             require_whole("depth", self.depth, least=1, most=100)
         if self.scale_bits is not None:
-            require_whole("scale_bits", self.scale_bits, least=35, most=59)
+            require_whole("scale_bits", self.scale_bits, least=35, most=MOST_SCALE_BITS)
+        if self.profile == "paper" and self.argmax != "auto":
+            raise InvalidInput("argmax", repr(self.argmax), "auto in the paper's profile")
+        for name, low, high in (("length", 1e-6, 1e6), ("ridge", 1e-9, 1e9)):
+            require_between(name, getattr(self, name), low, high)
         self.settings()
 
     def settings(self) -> Settings:

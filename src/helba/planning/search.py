@@ -70,14 +70,14 @@ class Found:
 def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Limit:
     """Return the quickest draft, or the limit that stands in the way."""
     best: Found | None = None
-    hits: set[Limit] = set()
+    hits: set[Limit] = set()  # of the largest ring that has the levels at all
     for cut_round in (False, True) if _may_cut(request) else (False,):
         for ring_dim in _rings(request):
             found, hit = _best_of_ring(
                 request, ring_dim=ring_dim, calibration=calibration, cut_round=cut_round
             )
-            hits |= hit
             if found is None:
+                hits = hit if hit - {Limit.LEVELS} or not hits else hits
                 continue
             if best is None or found.draft.seconds < best.draft.seconds:
                 best = found
@@ -85,7 +85,7 @@ def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Lim
                 break
     if best is not None:
         return _with_comfortable_scale(best)
-    for limit in (Limit.PRECISION, Limit.LEVELS, Limit.KEYS):
+    for limit in (Limit.PRECISION, Limit.KEYS, Limit.LEVELS):
         if limit in hits:
             return limit
     return Limit.SLOTS
@@ -98,11 +98,10 @@ def _may_gain(workshop: Workshop) -> bool:
 
 def sign_candidates(arms: int) -> tuple[CompositeSign, ...]:
     """Return the default sign, and deeper ones of its quality that need fewer products."""
-    first = default_sign(arms)
+    first, error = default_sign(arms), min(SIGN_ERROR, 0.25 / (arms - 1))
     found = [first]
     for depth in range(first.levels + 1, first.levels + 1 + DEEPER_SIGNS):
-        with suppress(InvalidInput):
-            error = min(SIGN_ERROR, 0.25 / (arms - 1))
+        with suppress(InvalidInput):  # not reachable at this depth
             other = cheapest_composition(resolution=RESOLUTION, error=error, depth=depth)
             if other not in found:
                 found.append(other)
@@ -194,10 +193,10 @@ def _best_of_method(
     for workshop in _workshops(request, max_slots=slots, calibration=calibration, method=method):
         if cut_round and best is not None:
             break  # with refreshes on the way the depth of the sign matters little
-        hits.add(Limit.LEVELS)
+        fits = False
         steps = rotations_of(workshop, max_slots=slots)
         for parameters in _parameters(workshop, ring_dim=ring_dim, cut_round=cut_round):
-            hits.discard(Limit.LEVELS)
+            fits = True
             if len(steps) * switching_key_bytes(parameters) > most_key_bytes(request):
                 hits.add(Limit.KEYS)
                 continue
@@ -206,6 +205,8 @@ def _best_of_method(
                 hits.add(draft)
             elif best is None or draft.seconds < best.draft.seconds:
                 best = Found(workshop=workshop, draft=draft, cut_round=cut_round)
+        if not fits:
+            hits.add(Limit.LEVELS)
     return best, hits
 
 

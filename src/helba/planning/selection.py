@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 
 from helba.errors import InvalidInput, require_whole
 from helba.planning.calibration import Calibration, load_calibration
-from helba.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters, even_digits
+from helba.planning.parameters import (
+    LEAST_SECURE_SCALE_BITS,
+    MOST_SCALE_BITS,
+    Parameters,
+    even_digits,
+)
 from helba.planning.security import RING_DIMS, max_log2_qp
 
-__all__ = ["MOST_SCALE_BITS", "choose_parameters", "largest_scale", "possible_digits"]
-
-# An answer at the last level may reach 3.1 (a riding test with its noise, by product). That is a
-# range of 4, which the 60 bits of the first prime leave.
-MOST_SCALE_BITS = 56
+__all__ = ["choose_parameters", "largest_scale", "possible_digits"]
 
 
 def possible_digits(depth: int) -> Iterator[int]:

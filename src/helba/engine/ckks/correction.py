@@ -7,7 +7,7 @@ every ciphertext of a key, with a peak of (k/2)(2N/pi)|s| in the slot whose root
 k/2 is added back; for odd k a fixed balanced pattern of floor and ceiling, which has no peak.
 
 The constant polynomial has complex values in the slots. A context of the same primes whose type is
-COMPLEX encodes it; that context holds no keys and encrypts nothing but a zero to get at the format.
+COMPLEX encodes it. A zero under a throw-away key is encrypted to get at the format, and cancelled.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 import openfhe as fhe
 
 from helba.engine.ckks.context import configure, moduli_of
+from helba.engine.ckks.process import require_own_randomness
 from helba.errors import EngineError
 from helba.planning.parameters import Parameters
 
@@ -30,7 +31,9 @@ class DivisionCorrection:
     """Adds k/2 to both polynomials of a ciphertext of degree 1, at any level."""
 
     def __init__(self, context: Any, *, parameters: Parameters, tag: str) -> None:
+        require_own_randomness()
         self._context = context
+        self._encoder = _open_encoder(context, parameters)
         self._parameters = parameters
         self._tag = tag
         self._primes = _count_auxiliary_primes(context, parameters=parameters, tag=tag)
@@ -40,6 +43,7 @@ class DivisionCorrection:
         """Return the ciphertext without the bias of one division."""
         level = ciphertext.GetLevel()
         if level not in self._made:
+            require_own_randomness()
             self._made[level] = self._make(level)
         return self._context.EvalAdd(ciphertext, self._made[level])
 
@@ -63,7 +67,7 @@ class DivisionCorrection:
         for slot in range(degree // 2):
             slots[slot] = at_odd_powers[(power - 1) // 2]
             power = power * 5 % (2 * degree)
-        encoder = _open_encoder(self._context, self._parameters)
+        encoder = self._encoder
         scale = encoder.GetScalingFactorReal(level)
         plaintext = encoder.MakeCKKSPackedPlaintext(
             (slots / scale).tolist(), 1, level, None, degree // 2
