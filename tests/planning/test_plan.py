@@ -11,9 +11,7 @@ from helba.circuits.estimate import compute_estimate, refine_estimate
 from helba.circuits.inverse import invert_warm
 from helba.circuits.model import assemble_model
 from helba.circuits.scores import score_differences
-from helba.engine import refresh as engine_refresh
 from helba.errors import HelbaError, InvalidInput
-from helba.planning import chain as chains
 from helba.planning.chain import Step, cut_chain, levels_of
 from helba.planning.compare_cost import argmax_cost, root_cost
 from helba.planning.cost import Cost
@@ -108,7 +106,6 @@ def test_steps_of_a_root_cost_what_its_circuit_does(count):
 
 
 def test_chain_is_cut_as_late_as_possible():
-    assert chains.REFRESH_LEVELS == engine_refresh.REFRESH_LEVELS
     steps = [Step(name=str(i), cost=Cost(levels=2), state=i) for i in range(5)]
     whole = cut_chain(steps, levels=10)
     assert whole.refreshes == 0
@@ -305,7 +302,9 @@ def test_nearest_request_is_possible(fields):
         make_plan(PlanRequest(**fields))
     name, most = caught.value.name, int(caught.value.allowed.split()[3])
     assert most < fields[name]
-    assert make_plan(PlanRequest(**{**fields, name: most})).request.dim
+    nearest = make_plan(PlanRequest(**{**fields, name: most}))
+    assert getattr(nearest.request, name) == most
+    assert nearest.parameters.log2_qp <= nearest.max_log2_qp
     with pytest.raises(InvalidInput):  # to one part in twenty
         make_plan(PlanRequest(**{**fields, name: most + 1 + most // 10}))
 

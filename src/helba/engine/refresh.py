@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from helba.errors import EngineError
+from helba.planning.chain import REFRESH_LEVELS
 
 __all__ = [
     "REFRESH_BITS",
@@ -22,11 +23,9 @@ __all__ = [
     "RefreshRequest",
 ]
 
-# Levels that a ciphertext must have left: its scale is adjusted, and two towers remain.
-REFRESH_LEVELS = 2
 REFRESH_ID_BYTES = 16
-# Bits of those two towers, at least; and how likely a refresh may fail because value and mask wrap
-# around them: N |value| / 2^first_bits.
+# Bits of the two towers that remain, at least; and how likely a refresh may fail because value and
+# mask wrap around them: N |value| / 2^first_bits.
 REFRESH_BITS = 95
 REFRESH_FAILURE = 2.0**-30
 

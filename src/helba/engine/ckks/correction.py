@@ -28,7 +28,7 @@ PATTERN_SEED = 1  # any balanced pattern will do; it is public
 
 
 class DivisionCorrection:
-    """Adds k/2 to both polynomials of a ciphertext of degree 1, at any level."""
+    """The ciphertexts, one for each level, that add k/2 to both polynomials."""
 
     def __init__(self, context: Any, *, parameters: Parameters, tag: str) -> None:
         require_own_randomness()
@@ -39,13 +39,12 @@ class DivisionCorrection:
         self._primes = _count_auxiliary_primes(context, parameters=parameters, tag=tag)
         self._made: dict[int, Any] = {}
 
-    def add_to(self, ciphertext: Any) -> Any:
-        """Return the ciphertext without the bias of one division."""
-        level = ciphertext.GetLevel()
+    def at_level(self, level: int) -> Any:
+        """Return what a ciphertext of that level lacks after one division; made once."""
         if level not in self._made:
             require_own_randomness()
             self._made[level] = self._make(level)
-        return self._context.EvalAdd(ciphertext, self._made[level])
+        return self._made[level]
 
     def _make(self, level: int) -> Any:
         polynomial = self._encode(level)

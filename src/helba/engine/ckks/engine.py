@@ -155,7 +155,8 @@ class CkksEngine(Engine):
             self._correction = DivisionCorrection(
                 self._context, parameters=self.parameters, tag=self.public_key.tag
             )
-        return self._timed(kind, self._correction.add_to, ciphertext)
+        missing = self._correction.at_level(ciphertext.GetLevel())
+        return self._timed(kind, self._context.EvalAdd, ciphertext, missing)
 
     def _fold(self, body: Body, slots: int) -> Any:
         narrower = self._timed("repeat", body.payload.Clone)
