@@ -173,7 +173,7 @@ def test_tolerance_is_that_of_the_argmax_plus_twice_the_error_of_an_index(bonus)
         forms = np.einsum("ij,jk,ik->i", contexts, model.exact_inverse, contexts)
         least = 2 * model.estimate_error * np.sqrt(forms.max())
         if bonus == "quadratic":
-            least += policy._gamma(policy._radius()) * model.residual * forms.max()
+            least += policy.terms.weights(policy.settings).gamma * model.residual * forms.max()
         assert policy.decision.tolerance >= least
         checked.append(least > 0)
 

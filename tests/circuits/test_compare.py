@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helba.circuits.compare import acomp, amax, iterate, new_comp, new_max
+from helba.circuits.compare import acomp, amax, iterate, iterate_steps, new_comp, new_max
 from helba.engine.simulator import SimulatedEngine
 from helba.errors import InvalidInput, LevelsExhausted
 from helba.numerics import compare as plain
@@ -213,8 +213,21 @@ def test_refresh_that_cannot_suffice_is_refused_before_it_is_asked_for() -> None
 def test_refresh_that_returns_too_few_levels_is_refused() -> None:
     desk = desk_of("simulate", depth=6)
     late = desk.engine.encrypt([0.5, 0.25], level=4)
+    other = desk.engine.encrypt([0.5, 0.25], level=4)
     with pytest.raises(LevelsExhausted, match="need 4 levels, a refresh left 2"):
-        iterate(desk.engine, late, n=1, iterations=1, refresh=lambda vector: vector)
+        iterate(desk.engine, late, n=1, iterations=1, refresh=lambda _: other)
+
+
+def test_steps_go_on_with_the_vector_they_yielded_if_it_comes_back() -> None:
+    """Levels suffice for the iteration, not for a refresh after it."""
+    desk = desk_of("simulate", depth=6)
+    late = desk.engine.encrypt([0.5, 0.25], level=4)
+    steps = iterate_steps(desk.engine, late, n=1, iterations=1)
+    renewal = next(steps)
+    assert (renewal.vector, renewal.bound, renewal.needed) == (late, 1.0, 2)
+    with pytest.raises(StopIteration) as end:
+        steps.send(late)
+    np.testing.assert_allclose(desk.open(end.value.value), plain.f(np.array([0.5, 0.25]), n=1))
 
 
 def test_without_refresh_levels_run_out() -> None:

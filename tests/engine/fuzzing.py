@@ -16,10 +16,10 @@ from contextlib import suppress
 import numpy as np
 import openfhe as fhe
 
-from helba.engine import EncryptedVector, Engine, get_scheme
+from helba.engine import EncryptedVector, Engine, PendingOpening, get_scheme
 from helba.engine.envelope import DIGEST_BYTES, HEADER
 from helba.engine.packing import pack_words, unpack_words
-from helba.errors import DamagedData, EngineError
+from helba.errors import DamagedData, EngineError, WrongVector
 from helba.planning.parameters import insecure_parameters
 from tests.engine.tampering import open_sealed, with_digest
 
@@ -132,6 +132,10 @@ def main() -> None:
     request, _ = engine.begin_refresh(engine.encrypt(np.ones(SLOTS)))
     written = engine.vector_to_bytes(vector)
     asked = engine.request_to_bytes(request)
+    opening, mask = engine.begin_opening(engine.encrypt(np.ones(SLOTS)))
+    to_open = engine.opening_request_to_bytes(opening)
+    kept = engine.pending_to_bytes(mask)
+    opened = engine.opening_reply_to_bytes(engine.answer_opening(opening, secret_key=keys.secret))
     public = scheme.public_key_to_bytes(keys.public)
     evaluation = scheme.evaluation_key_to_bytes(keys.evaluation)
     refused: Counter[str] = Counter()
@@ -149,6 +153,17 @@ def main() -> None:
 
     def read_request(data: bytes) -> None:
         engine.answer_refresh(engine.request_from_bytes(data), secret_key=keys.secret)
+
+    def read_opening_request(data: bytes) -> None:
+        request = engine.opening_request_from_bytes(data)
+        engine.answer_opening(request, secret_key=keys.secret)
+
+    def read_opening_reply(data: bytes) -> None:
+        reply = engine.opening_reply_from_bytes(data, slots=SLOTS)
+        pending = engine.pending_from_bytes(kept)
+        assert isinstance(pending, PendingOpening)
+        with suppress(WrongVector):  # a changed id
+            assert np.abs(engine.finish_opening(reply, pending)).max() < 2.0**30
 
     def read_public_key(data: bytes) -> None:
         key = scheme.public_key_from_bytes(data, parameters=PARAMETERS)
@@ -175,6 +190,8 @@ def main() -> None:
         read_all("", read_vector, forged(written, vector, foreign))
         for prefix, read, data in (
             ("request: ", read_request, asked),
+            ("opening request: ", read_opening_request, to_open),
+            ("opening reply: ", read_opening_reply, opened),
             ("public key: ", read_public_key, public),
             ("evaluation key: ", read_evaluation_key, evaluation),
         ):

@@ -10,8 +10,11 @@ from helba.circuits.argmax import Rider, comparison_vector
 from helba.circuits.estimate import compute_estimate, refine_estimate
 from helba.circuits.inverse import invert_warm
 from helba.circuits.model import assemble_model
+from helba.circuits.renewal import bootstrap_renewal
 from helba.circuits.scores import score_differences
+from helba.engine import get_scheme
 from helba.errors import HelbaError, InvalidInput
+from helba.planning.bootstrap import BOOTSTRAP_LEVELS
 from helba.planning.chain import Step, cut_chain, levels_of
 from helba.planning.compare_cost import argmax_cost, root_cost
 from helba.planning.cost import Cost
@@ -23,7 +26,7 @@ from helba.planning.model import ModelAssembly
 from helba.planning.paper_workload import paper_tie_noise
 from helba.planning.parameters import insecure_parameters
 from helba.planning.planner import make_plan
-from helba.planning.precision import plan_inverse, trace_reach
+from helba.planning.precision import plan_inverse, renewal_bounds, trace_reach
 from helba.planning.request import PlanRequest
 from helba.planning.score import ScoreLayout, score_cost
 from helba.planning.score_packing import pack_contexts, pack_model, read_answer
@@ -207,6 +210,99 @@ def test_update_refreshes_as_often_as_planned(scheme):
     exact = pack_model(assembly.score, inverse=np.linalg.inv(V), estimate=np.linalg.solve(V, g))
     opened = desk.open(model)[: len(exact)]
     assert np.allclose(opened, exact, atol=certificate.error)
+
+
+SMALL_TOY = {
+    "dim": 2,
+    "arms": 2,
+    "length": 5.5,
+    "parameter_bound": 1.0,
+    "noise": 0.5,
+    "reward_max": 2**0.5 + 3,
+    "refresh": "bootstrap",
+}
+
+
+@pytest.mark.parametrize(
+    "scheme", ["simulate", pytest.param("ckks", marks=(pytest.mark.ckks, pytest.mark.slow))]
+)
+@pytest.mark.parametrize("fields", [{"horizon": 12}, {"horizon": 6, "depth": 22}], ids=str)
+def test_bootstrapped_update_keeps_its_certificates(scheme, fields):
+    plan = make_plan(PlanRequest(**SMALL_TOY, **fields))
+    settings, accuracy = plan.request.settings(), plan.accuracy
+    # the plan's depth, scale and digits, in a ring that is quick and protects nothing
+    parameters = insecure_parameters(
+        ring_dim=1 << 11,
+        depth=plan.parameters.depth,
+        scale_bits=plan.parameters.scale_bits,
+        digits=plan.parameters.digits,
+        secret="sparse",
+    )
+    keys = get_scheme(scheme).generate_keys(
+        parameters, rotations=plan.rotations, bootstrap_slots=plan.bootstrap_slots
+    )
+    engine = get_scheme(scheme).engine(keys.public, evaluation_key=keys.evaluation)
+    matrices = MatrixLayout(dim=2, max_slots=parameters.max_slots)
+    layout = ScoreLayout(dim=2, arms=2, form=plan.layout)
+    assert plan.bootstrap_slots >= max(matrices.slots, layout.slots)
+    bounds, renewed = renewal_bounds(settings, piece=accuracy.piece), []
+
+    def renew(vector, *, bound=bounds.newton):
+        renewed.append(vector.level)
+        return bootstrap_renewal(engine, vector, bound=bound)
+
+    def encrypt(values):
+        return engine.encrypt(values, level=BOOTSTRAP_LEVELS)
+
+    past = np.array([[5.5, 0.2], [5.4, -0.3]])
+    last = np.array([[2.0, 3.0], [0.5, -5.0], [-4.0, 1.0]])
+    V0 = settings.ridge * np.eye(2) + past.T @ past
+    V = V0 + last.T @ last
+    g = V @ np.array([0.6, -0.5])
+    certificate = plan.certificates["inverse"]
+    low, high = certificate.interval
+    matrix, response = encrypt(matrices.pack(V)), encrypt(matrices.pack_by_row(g))
+    inverse = invert_warm(
+        engine,
+        matrix=matrix,
+        start=encrypt(matrices.pack(np.linalg.inv(V0))),
+        layout=matrices,
+        low=low,
+        high=high,
+        error=certificate.error,
+        noise=accuracy.inverse_noise,
+        piece_levels=2 * accuracy.inverse_noise.cut(plan.newton_steps + 1),
+        bound=bounds.newton,
+        refresh=renew,
+    )
+    assert inverse.certificate.error <= certificate.error
+    A = renew(inverse.value, bound=bounds.inverse)
+    w = compute_estimate(engine, inverse=A, response=response, layout=matrices)
+    w = refine_estimate(
+        engine, estimate=w, inverse=A, matrix=matrix, response=response, layout=matrices
+    )
+    assembly = ModelAssembly(matrix=matrices, score=layout)
+    assembled = assemble_model(engine, inverse=A, estimate=w, assembly=assembly)
+    model = renew(assembled, bound=bounds.model)
+    assert len(renewed) == plan.refreshes_per_update
+    assert model.levels_left >= plan.round_levels
+    opened = engine.decrypt(model, secret_key=keys.secret)[: layout.slots]
+    features = opened.reshape(layout.features, -1)[:, 0]
+    upper = np.array([[features[2], features[3]], [features[3], features[4]]])
+    root = np.linalg.cholesky(V).T
+    assert np.linalg.norm(root @ (features[:2] - [0.6, -0.5])) <= plan.estimate_error
+    for copy in (matrices.unpack(engine.decrypt(A, secret_key=keys.secret)), upper):
+        residual = np.linalg.norm(root @ copy @ root.T - np.eye(2), 2)
+        assert residual <= certificate.error
+
+
+def test_bootstrapping_carries_the_toy_problem_as_far_as_its_precision():
+    plan = make_plan(PlanRequest(**SMALL_TOY, horizon=12))
+    assert plan.certificates["inverse"].error < 0.1
+    assert plan.accuracy.ending_noise < plan.certificates["inverse"].error
+    with pytest.raises(InvalidInput, match="noise outgrows") as caught:
+        make_plan(PlanRequest(**SMALL_TOY, horizon=10_000))
+    assert caught.value.name == "horizon"
 
 
 def test_reach_of_the_plan_covers_every_update_of_the_twin():

@@ -11,29 +11,26 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
-from helba.bandits.bounds import (
-    batch_regret_bound,
-    quadratic_regret_bound,
-    trace_growth_bound,
-)
+from helba.bandits.fast_bound import ROOT_ROUNDS, ROOT_SHARE, Comparison, fast_regret_bound
 from helba.bandits.helba import Choice, HelbaTwin, Model
 from helba.bandits.policy import Array
-from helba.bandits.radius import confidence_radius, quadratic_range, quadratic_weight, root_range
+from helba.bandits.radius import quadratic_range, root_range
 from helba.bandits.ridge import quadratic_forms
 from helba.bandits.settings import Settings
+from helba.bandits.terms import Accuracy, BatchTerms, BatchWeights
 from helba.errors import InvalidInput, RunFailed
-from helba.numerics.argmax import argmax_tolerance, choose_method, comparison_vector
+from helba.numerics.argmax import choose_method, comparison_vector
 from helba.numerics.inverse import UNIT_ROUNDOFF, invert_warm
 from helba.numerics.root import root_iterations, square_root
 from helba.numerics.sign import CompositeSign, cheapest_composition
 
-__all__ = ["FastTwin", "default_sign"]
+__all__ = ["ROOT_ROUNDS", "ROOT_SHARE", "FastTwin", "default_sign"]
 
 INVERSE_ERROR = 1e-5
+PLAIN = Accuracy(inverse_error=INVERSE_ERROR)
 LEAST_RATIO = 1e-13  # of the eigenvalues between which the warm start works
 RESOLUTION = 2.0**-6
 SIGN_ERROR = 0.02
@@ -43,11 +40,6 @@ SIGN_DEPTHS = (9, 12, 15, 18)
 CKKS_NOISE = 1e-6
 # What double precision may add to an entry of b here; this twin's certificate allows for it.
 PLAIN_NOISE = 1e-10
-# The root is taken of z + floor: fewer steps for a little more optimism. The floor is the range
-# of z over max(ROOT_ROUNDS, t), so that what it costs over T rounds stays of order sqrt(T); the
-# root's error is ROOT_SHARE of the floor's root.
-ROOT_ROUNDS = 1024
-ROOT_SHARE = 1.0 / 8.0
 
 
 def default_sign(arms: int) -> CompositeSign:
@@ -64,21 +56,38 @@ class FastTwin(HelbaTwin):
 
     lag = 1
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, accuracy: Accuracy = PLAIN) -> None:
         super().__init__(settings)
-        self.worst_residual = INVERSE_ERROR
-        # Ranges hold for the radius of the theory, however a tuned one explores.
-        self.told = replace(settings, radius_scale=max(1.0, settings.radius_scale))
+        self.accuracy = accuracy
+        self._weighed: tuple[Model, BatchWeights] | None = None
+        self.worst_residual = accuracy.inverse_error
         self.sign = default_sign(settings.arms)
         self.method = choose_method(sign=self.sign, arms=settings.arms, noise=CKKS_NOISE)
 
-    def _decide(self, contexts: Array) -> Choice:
-        model, beta = self.model, self._radius()
-        reach = confidence_radius(
-            self.told, samples=model.samples, estimate_error=model.estimate_error
+    @property
+    def terms(self) -> BatchTerms:
+        """What is public about the batch in play."""
+        model = self.model
+        return BatchTerms(
+            number=self.updates,
+            start=model.start,
+            samples=model.samples,
+            last_round=self.schedule.last_round,
+            residual=model.residual,
+            estimate_error=model.estimate_error,
         )
+
+    def _weights(self) -> BatchWeights:
+        """Radius and gamma, worked out once a batch."""
+        if self._weighed is None or self._weighed[0] is not self.model:
+            self._weighed = (self.model, self.terms.weights(self.settings))
+        return self._weighed[1]
+
+    def _decide(self, contexts: Array) -> Choice:
+        model, weights = self.model, self._weights()
+        beta, reach = weights.radius, weights.certain_radius
         if self.settings.bonus == "quadratic":
-            gamma = self._gamma(beta)
+            gamma = weights.gamma
             index, exact, error = self._quadratic_index(contexts, gamma=gamma)
             scale = quadratic_range(
                 self.settings, contexts, radius=reach, gamma=gamma, residual=model.residual
@@ -119,8 +128,8 @@ class FastTwin(HelbaTwin):
         index = contexts @ model.estimate + weight * root.value
         true = quadratic_forms(contexts, matrix=model.exact_inverse)
         exact = contexts @ model.exact_estimate + weight * np.sqrt(true + floor)
-        # sqrt is Lipschitz with constant 1/(2 sqrt(floor)) above the floor.
-        drift = model.residual * true.max() / (2.0 * math.sqrt(floor))
+        # |z' - z| <= e z, and the sum of the two roots is at least 2 sqrt((1 - e) z).
+        drift = model.residual * math.sqrt(true.max() / (1.0 - model.residual)) / 2.0
         error = weight * (root.certificate.error + drift)
         error += model.estimate_error * math.sqrt(float(true.max()))
         return index, exact, error, weight * math.sqrt(high)
@@ -134,19 +143,15 @@ class FastTwin(HelbaTwin):
         reach = self.schedule.trace_bound(residual=residual)
         if 1.0 - residual < LEAST_RATIO * (1.0 + residual + reach):
             raise RunFailed("the inverse is out of reach of double precision: raise the ridge")
+        plan = self.accuracy.plan_inverse(residual=residual, reach=reach)
         inverse = invert_warm(
-            self.design,
-            self.model.inverse,
-            low=1.0 - residual,
-            high=1.0 + residual + reach,
-            error=INVERSE_ERROR,
+            self.design, self.model.inverse, low=plan.low, high=plan.high, error=plan.error
         )
-        A, e = inverse.value, inverse.certificate.error
+        A, e = inverse.value, max(plan.error, inverse.certificate.error)
         w = A @ self.response
         w = w + A @ (self.response - self.design @ w)
-        # ||V^-1/2 g|| <= sqrt(sum r^2), so ||w - V^-1 g||_V <= e^2 r_max sqrt(n), and rounding.
         rounding = 4.0 * (len(w) + 1) * UNIT_ROUNDOFF * float(np.linalg.norm(self.design))
-        drift = e**2 * self.settings.reward_max * math.sqrt(self.samples)
+        drift = self.accuracy.estimate_error(self.settings, residual=e, samples=self.samples)
         drift += rounding * float(np.linalg.norm(w)) / math.sqrt(self.settings.ridge)
         return self._adopt(inverse=A, estimate=w, residual=e, drift=drift)
 
@@ -155,45 +160,11 @@ class FastTwin(HelbaTwin):
 
         It uses the largest residual and error of the estimate certified so far.
         """
-        settings = self.settings
-        if settings.schedule == "public" or settings.radius_scale < 1.0:
-            return None
-        e, drift = self.worst_residual, self.worst_estimate_error
-        growth = trace_growth_bound(settings, residual=e, lag=self.lag)
-        beta = confidence_radius(settings, samples=settings.horizon, estimate_error=drift)
-        reach = np.array([[settings.length] + [0.0] * (settings.dim - 1)])
-        reach = np.vstack([reach, -reach])
-        if settings.bonus == "quadratic":
-            # In gamma it grows up to a kink and is convex from there: largest at an end or there.
-            first, last = (
-                quadratic_weight(settings, radius=beta, last_round=t) for t in (1, settings.horizon)
-            )
-            kink = beta * math.sqrt(settings.ridge) / (2.0 * settings.length * (1.0 - e))
-            scale = max(
-                quadratic_range(settings, reach, radius=beta, gamma=gamma, residual=e)
-                for gamma in (first, min(max(kink, first), last), last)
-            )
-            bound, extra = quadratic_regret_bound, 0.0
-        else:
-            weight = beta / math.sqrt(1.0 - e)
-            top = (1.0 + e) * settings.length**2 / settings.ridge
-            width = weight * math.sqrt(top * (1.0 + 1.0 / ROOT_ROUNDS))
-            scale = root_range(settings, reach, radius=beta, width=width, residual=e)
-            # sum over t of (1 + ROOT_SHARE) sqrt(floor_t), floor_t = top/max(ROOT_ROUNDS, t)
-            rounds = settings.horizon
-            shares = min(rounds / math.sqrt(ROOT_ROUNDS), 2.0 * math.sqrt(rounds))
-            bound, extra = batch_regret_bound, weight * math.sqrt(top) * (1.0 + ROOT_SHARE) * shares
-        tolerance = argmax_tolerance(
-            sign=self.sign,
-            arms=settings.arms,
-            scale=scale,
-            method=self.method,
-            noise=PLAIN_NOISE,
-        )
-        return bound(
-            settings,
-            trace_growth=growth,
-            residual=e,
-            tolerance_sum=settings.horizon * tolerance + extra,
-            estimate_error=drift,
+        return fast_regret_bound(
+            self.settings,
+            residual=self.worst_residual,
+            estimate_error=self.worst_estimate_error,
+            lag=self.lag,
+            band=self.band,
+            comparison=Comparison(sign=self.sign, method=self.method, noise=PLAIN_NOISE),
         )

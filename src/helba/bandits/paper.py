@@ -14,7 +14,7 @@ import numpy as np
 from helba.bandits.bounds import paper_profile_bound
 from helba.bandits.helba import Choice, HelbaTwin, Model
 from helba.bandits.policy import Array
-from helba.bandits.radius import paper_index_range, paper_radius
+from helba.bandits.radius import paper_index_range, paper_radius, quadratic_weight
 from helba.bandits.ridge import quadratic_forms
 from helba.bandits.settings import Settings
 from helba.errors import RunFailed
@@ -22,7 +22,14 @@ from helba.numerics.compare import acomp, acomp_tolerance, new_comp
 from helba.numerics.inverse import invert_cold, residual_norm
 from helba.numerics.root import LEAST_RATIO, root_error_at, root_iterations, square_root
 
-__all__ = ["PaperTwin", "argmax_precision", "inverse_floor", "root_interval"]
+__all__ = [
+    "UPDATE_THRESHOLD",
+    "PaperTwin",
+    "argmax_precision",
+    "inverse_floor",
+    "quadratic_interval",
+    "root_interval",
+]
 
 PLAIN_NOISE = 1e-14
 UPDATE_THRESHOLD = 0.45
@@ -46,6 +53,16 @@ def argmax_precision(round: int) -> float:
     return 1.0 / (4.1 * round)
 
 
+def quadratic_interval(
+    settings: Settings, *, radius: float, gamma: float, residual: float
+) -> tuple[float, float]:
+    """Return the least and greatest quadratic index of contexts no longer than L."""
+    mean = min(settings.parameter_bound * settings.length, settings.reward_max)
+    width = settings.length**2 / settings.ridge
+    most = mean + radius * math.sqrt(width) + gamma * (1.0 + residual) * width / 2.0
+    return -mean - radius**2 / (2.0 * gamma * (1.0 - residual)), most
+
+
 class PaperTwin(HelbaTwin):
     """HELBA's twin with the numerics of the paper."""
 
@@ -65,9 +82,14 @@ class PaperTwin(HelbaTwin):
         if self.settings.bonus == "sqrt":
             index, exact, error, interval = self._root_index(contexts)
         else:
-            gamma = self._gamma(self._radius())
+            beta = self._radius()
+            gamma = quadratic_weight(
+                self.settings, radius=beta, last_round=self.schedule.last_round
+            )
             index, exact, error = self._quadratic_index(contexts, gamma=gamma)
-            interval = self._quadratic_range(gamma)
+            interval = quadratic_interval(
+                self.settings, radius=beta, gamma=gamma, residual=self.model.residual
+            )
         least = min(interval[0], float(index.min()))
         span = max(interval[1], float(index.max())) - least
         if span > interval[1] - interval[0]:  # with probability delta at most
@@ -99,14 +121,6 @@ class PaperTwin(HelbaTwin):
         errors = beta * (lost + drift) + model.estimate_error * np.sqrt(true)
         interval = paper_index_range(self.settings, radius=beta, round=t, floor=low)
         return index, exact, float(errors.max()), interval
-
-    def _quadratic_range(self, gamma: float) -> tuple[float, float]:
-        """The least and greatest quadratic index of contexts no longer than L."""
-        settings, beta, e = self.settings, self._radius(), self.model.residual
-        mean = min(settings.parameter_bound * settings.length, settings.reward_max)
-        width = settings.length**2 / settings.ridge
-        most = mean + beta * math.sqrt(width) + gamma * (1.0 + e) * width / 2.0
-        return -mean - beta**2 / (2.0 * gamma * (1.0 - e)), most
 
     def _trace_passed(self) -> bool:
         settings, plays = self.settings, self.schedule.plays + 1

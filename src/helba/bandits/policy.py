@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from helba.bandits.settings import Settings
 from helba.errors import InvalidInput
 
-__all__ = ["Array", "Decision", "Policy"]
+__all__ = ["Array", "Decision", "Policy", "check_context", "check_contexts", "clip_reward"]
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class Policy(ABC):
 
     def select(self, contexts: Array) -> int:
         """Return the row of `contexts` to play. A refused call changes nothing."""
-        rows = self._checked(contexts)
+        rows = check_contexts(self.settings, contexts)
         self.round += 1
         try:
             return self._choose(rows)
@@ -81,21 +81,9 @@ class Policy(ABC):
 
     def update(self, context: Array, reward: float) -> None:
         """Learn that playing `context` earned `reward`. A refused call changes nothing."""
-        row = _numbers("context", context)
-        if row.shape != (self.settings.dim,):
-            allowed = f"a vector of {self.settings.dim} numbers"
-            raise InvalidInput("context", f"shape {row.shape}", allowed)
-        self._check_length(row, squared=float(np.einsum("i,i->", row, row)))
-        number = _numbers("reward", reward)
-        if number.shape != ():
-            raise InvalidInput("reward", f"shape {number.shape}", "one number")
-        earned = float(number)
-        if not math.isfinite(earned):
-            raise InvalidInput("reward", "one that is not", "finite")
-        limit = self.settings.reward_max
-        if abs(earned) > limit:
-            self.clipped += 1
-            earned = math.copysign(limit, earned)
+        row = check_context(self.settings, context)
+        earned, clipped = clip_reward(self.settings, reward)
+        self.clipped += clipped
         self._learn(row, earned)
 
     @abstractmethod
@@ -109,24 +97,50 @@ class Policy(ABC):
         """A bound on the regret over the horizon, with probability 1 - delta, if one is known."""
         return None
 
-    def _checked(self, contexts: Array) -> Array:
-        rows = _numbers("contexts", contexts)
-        limit = self.settings
-        if rows.ndim != 2 or rows.shape[1] != limit.dim or not 1 <= rows.shape[0] <= limit.arms:
-            allowed = f"a table of 1 to {limit.arms} rows and {limit.dim} columns"
-            raise InvalidInput("contexts", f"shape {rows.shape}", allowed)
-        self._check_length(rows, squared=float(np.einsum("ij,ij->i", rows, rows).max()))
-        return rows
 
-    def _check_length(self, values: Array, *, squared: float) -> None:
-        """Refuse values that are not finite, or longer than L; `squared` is the longest's."""
-        limit = self.settings.length
-        if squared <= (limit * ROUNDING) ** 2:
-            return
-        if not np.isfinite(values).all():
-            raise InvalidInput("contexts", "a value that is not finite", "finite")
-        allowed = f"no longer than the length bound L = {limit:g}"
-        raise InvalidInput("contexts", f"a context of length {math.sqrt(squared):g}", allowed)
+def check_contexts(settings: Settings, contexts: object) -> Array:
+    """Return 1 to K contexts as rows, or raise `InvalidInput`."""
+    rows = _numbers("contexts", contexts)
+    if rows.ndim != 2 or rows.shape[1] != settings.dim or not 1 <= rows.shape[0] <= settings.arms:
+        allowed = f"a table of 1 to {settings.arms} rows and {settings.dim} columns"
+        raise InvalidInput("contexts", f"shape {rows.shape}", allowed)
+    _check_length(settings, rows, squared=float(np.einsum("ij,ij->i", rows, rows).max()))
+    return rows
+
+
+def check_context(settings: Settings, context: object) -> Array:
+    """Return one context, or raise `InvalidInput`."""
+    row = _numbers("context", context)
+    if row.shape != (settings.dim,):
+        allowed = f"a vector of {settings.dim} numbers"
+        raise InvalidInput("context", f"shape {row.shape}", allowed)
+    _check_length(settings, row, squared=float(np.einsum("i,i->", row, row)))
+    return row
+
+
+def clip_reward(settings: Settings, reward: object) -> tuple[float, bool]:
+    """Return the reward within [-r_max, r_max], and whether it was clipped to it."""
+    number = _numbers("reward", reward)
+    if number.shape != ():
+        raise InvalidInput("reward", f"shape {number.shape}", "one number")
+    earned = float(number)
+    if not math.isfinite(earned):
+        raise InvalidInput("reward", "one that is not", "finite")
+    limit = settings.reward_max
+    if abs(earned) > limit:
+        return math.copysign(limit, earned), True
+    return earned, False
+
+
+def _check_length(settings: Settings, values: Array, *, squared: float) -> None:
+    """Refuse values that are not finite, or longer than L; `squared` is the longest's."""
+    limit = settings.length
+    if squared <= (limit * ROUNDING) ** 2:
+        return
+    if not np.isfinite(values).all():
+        raise InvalidInput("contexts", "a value that is not finite", "finite")
+    allowed = f"no longer than the length bound L = {limit:g}"
+    raise InvalidInput("contexts", f"a context of length {math.sqrt(squared):g}", allowed)
 
 
 def _numbers(name: str, values: object) -> Array:

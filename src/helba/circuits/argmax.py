@@ -11,10 +11,11 @@ that only pad K have b = 0.
 
 The update test rides in slot q = 0 (arm 0 against itself) of the first copy: there alpha = flip
 and beta = noise, so that the value is t = flip P(trace) + noise. It meets b only in windows over
-slot 0, which are slot 0 and slots of the last copy. By the sum, slot 0 then holds b_0 + t; by the
-product b_0 t, to which t itself is added, one plaintext product at a level that the tree of
-products leaves idle: (1 + b_0) t. The first row of the second copy is clean, so that
-`planning.score_packing.read_answer` finds b and t. All slots are functions of b and t alone.
+slot 0, which are slot 0 and slots of the last copy; with several users all of them belong to the
+first user's arm 0. By the sum, slot 0 then holds b_0 + t; by the product b_0 t, to which t itself
+is added, one plaintext product at a level that the tree of products leaves idle: (1 + b_0) t. The
+first row of the second copy is clean, so that `planning.score_packing.read_answer` finds b and t.
+All slots of a user are functions of its own b, and of t for the first user.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from helba.circuits.levels import Steps, run_steps, with_levels
 from helba.circuits.packing import cyclic_sum
-from helba.circuits.sign import evaluate_sign_affine
+from helba.circuits.polynomial import evaluate_affine
 from helba.engine import EncryptedVector, Engine
 from helba.errors import InvalidInput, require_choice
 from helba.numerics.argmax import METHODS
 from helba.numerics.composite import CompositeSign
-from helba.planning.polynomial import Affine
+from helba.planning.polynomial import PLAIN, Affine
 from helba.planning.score import ScoreLayout
 
-__all__ = ["Rider", "comparison_vector"]
+__all__ = ["Rider", "comparison_steps", "comparison_vector"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,22 +68,51 @@ def comparison_vector(
 
     `argmax_levels` levels, with or without the update test.
     """
+    steps = comparison_steps(
+        engine, differences, layout=layout, sign=sign, method=method, rider=rider
+    )
+    return run_steps(steps, refresh=None)
+
+
+def comparison_steps(
+    engine: Engine,
+    differences: EncryptedVector,
+    *,
+    layout: ScoreLayout,
+    sign: CompositeSign,
+    method: str,
+    rider: Rider | None = None,
+) -> Steps[EncryptedVector]:
+    """Return what `comparison_vector` does, with a cut wherever levels run out.
+
+    Before every stage of the sign and every product of the tree; none where the levels suffice for
+    all that is left.
+    """
     require_choice("method", method, METHODS)
     summing = method == "sum" or layout.arms == 2
+    count, stride = layout.padded_arms, layout.opponent_stride
+    tree = 0 if summing else count.bit_length() - 1
     output = _coefficients(layout, summing=summing, rider=rider)
-    (wins,) = evaluate_sign_affine(engine, differences, sign=sign, outputs=(output,))
-    count = layout.padded_arms
+    bound = 1.0 if rider is None else 1.0 + abs(rider.noise)
+    rest, wins = sign.levels + tree, differences
+    for index, order in enumerate(sign.orders, start=1):
+        wins = yield from with_levels(wins, needed=order.levels, rest=rest)
+        outputs = (output if index == len(sign.orders) else PLAIN,)
+        (wins,) = evaluate_affine(engine, wins, order=order, outputs=outputs)
+        rest -= order.levels
     if summing:
-        return cyclic_sum(engine, wins, stride=count, count=count, radix=layout.radix)
+        return cyclic_sum(engine, wins, stride=stride, count=count, radix=layout.radix)
+    wins = yield from with_levels(wins, needed=1, bound=bound, rest=tree)
     product = wins
-    for t in range(count.bit_length() - 1):
-        product = engine.multiply(product, engine.rotate(product, count << t))
+    for t in range(tree):
+        product = yield from with_levels(product, needed=1, bound=bound, rest=tree - t)
+        product = engine.multiply(product, engine.rotate(product, stride << t))
     if rider is None:
         return product
     corner = np.zeros(layout.compare_slots)
     corner[0] = 1.0
     # as late as the product allows: a plaintext product is cheapest there
-    low = engine.lower(wins, product.level - 1)
+    low = engine.lower(wins, max(wins.level, product.level - 1))
     return engine.add(product, engine.multiply_plain(low, corner))
 
 

@@ -11,25 +11,31 @@ twice the noise that it carries. That is within the noise for whoever takes X fo
 transpose (`circuits.estimate`) is as close to the inverse, and a triangle (`circuits.model`) has
 no more noise in an entry.
 
-`refresh` is called on an operand whose levels do not suffice for the next product and a refresh
-after it (`circuits.levels`); without it the engine raises `LevelsExhausted`.
+The steps yield an operand whose levels do not suffice for the next product and a refresh after it
+(`circuits.levels`); a call without `refresh` raises `LevelsExhausted` when the engine must.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from helba.circuits.levels import Refresh, with_levels
+from helba.circuits.levels import Refresh, Steps, run_steps, sink, with_levels
 from helba.circuits.matrix import matrix_product, multiply_matrices
 from helba.engine import EncryptedVector, Engine
 from helba.errors import InvalidInput, require_at_least
 from helba.numerics.certificate import Certificate, Certified
-from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, cold_iterations, plan_warm_start
+from helba.numerics.inverse import (
+    MATRIX_PRODUCT_LEVELS,
+    InverseNoise,
+    cold_iterations,
+    plan_warm_start,
+)
 from helba.planning.matrix import MatrixLayout, MatrixProduct
 
-__all__ = ["cold_bound", "invert_cold", "invert_warm"]
+__all__ = ["cold_bound", "invert_cold", "invert_cold_steps", "invert_warm", "invert_warm_steps"]
 
 
 def invert_warm(
@@ -41,23 +47,56 @@ def invert_warm(
     low: float,
     high: float,
     error: float,
-    noise: float = 0.0,
+    noise: float | InverseNoise = 0.0,
+    bound: float = 1.0,
+    piece_levels: int | None = None,
     refresh: Refresh | None = None,
 ) -> Certified[EncryptedVector]:
+    """Run `invert_warm_steps`."""
+    steps = invert_warm_steps(
+        engine,
+        matrix=matrix,
+        start=start,
+        layout=layout,
+        low=low,
+        high=high,
+        error=error,
+        noise=noise,
+        bound=bound,
+        piece_levels=piece_levels,
+    )
+    return run_steps(steps, refresh=refresh)
+
+
+def invert_warm_steps(
+    engine: Engine,
+    *,
+    matrix: EncryptedVector,
+    start: EncryptedVector,
+    layout: MatrixLayout,
+    low: float,
+    high: float,
+    error: float,
+    noise: float | InverseNoise = 0.0,
+    bound: float = 1.0,
+    piece_levels: int | None = None,
+) -> Steps[Certified[EncryptedVector]]:
     """Return X with ||V^(1/2) X V^(1/2) - I|| <= certificate.error, from X = `start`.
 
     Needs V = `matrix` and `start` symmetric, and the eigenvalues of V times `start` in [low, high].
     `noise` bounds what a product may add to V^(1/2) X V^(1/2) and to V^(-1/2) M V^(1/2); how it
     adds up, and which `error` it does not allow, is `plan_warm_start`'s. 2 levels for V times
-    `start`, 2 for each step; none if `start` is good enough already.
+    `start`, 2 for each step; none if `start` is good enough already. `bound` and `piece_levels` are
+    those of `_Supply`.
     """
     plan = plan_warm_start(low=low, high=high, error=error, noise=noise)
+    supply = _Supply(engine=engine, bound=bound, piece_levels=piece_levels)
     X = start
     if plan.steps:
-        V = _ready(matrix, refresh)
-        X = _ready(start, refresh)
+        V = yield from supply.ready(supply.begin(matrix))
+        X = yield from supply.ready(supply.begin(start))
         M = matrix_product(engine, left=V, right=X, layout=layout)
-        X = _advance(engine, X, M=M, scales=plan.scales, layout=layout, refresh=refresh)
+        X = yield from _advance(supply, X, M=M, scales=plan.scales, layout=layout)
     certificate = Certificate(
         quantity="spectral norm of V^(1/2) X V^(1/2) - I",
         interval=(low, high),
@@ -76,19 +115,50 @@ def invert_cold(
     trace_bound: float,
     error: float,
     noise: float = 0.0,
+    bound: float = 1.0,
+    piece_levels: int | None = None,
     refresh: Refresh | None = None,
 ) -> Certified[EncryptedVector]:
+    """Run `invert_cold_steps`."""
+    steps = invert_cold_steps(
+        engine,
+        matrix=matrix,
+        layout=layout,
+        ridge=ridge,
+        trace_bound=trace_bound,
+        error=error,
+        noise=noise,
+        bound=bound,
+        piece_levels=piece_levels,
+    )
+    return run_steps(steps, refresh=refresh)
+
+
+def invert_cold_steps(
+    engine: Engine,
+    *,
+    matrix: EncryptedVector,
+    layout: MatrixLayout,
+    ridge: float,
+    trace_bound: float,
+    error: float,
+    noise: float = 0.0,
+    bound: float = 1.0,
+    piece_levels: int | None = None,
+) -> Steps[Certified[EncryptedVector]]:
     """Return X with ||X - V^-1|| <= certificate.error, from X = I / trace_bound.
 
     Needs V = `matrix` symmetric, its eigenvalues at least `ridge`, its trace at most c =
     `trace_bound`. k1(error) steps (Prop. 1 of the paper), 2 levels each, and with `noise`, that of
     `cold_bound`, as many more as bring its bound to `error`; an error that the noise does not allow
     is refused. The first step needs no encrypted X: X = (2 I - V/c)/c is linear in V, and
-    M = (V/c)(2 I - V/c) one product.
+    M = (V/c)(2 I - V/c) one product. `bound` and `piece_levels` are those of `_Supply`.
     """
-    steps, bound = _cold_plan(ridge=ridge, trace_bound=trace_bound, error=error, noise=noise)
-    V = engine.fold(matrix, layout.size)
-    V = _ready(V, refresh) if steps else V
+    steps, reached = _cold_plan(ridge=ridge, trace_bound=trace_bound, error=error, noise=noise)
+    supply = _Supply(engine=engine, bound=bound, piece_levels=piece_levels)
+    V = supply.begin(engine.fold(matrix, layout.size))
+    if steps:
+        V = yield from supply.ready(V, bound=trace_bound)
     identity = np.eye(layout.dim)
     slope, diagonal = -1.0 / trace_bound**2, 2.0 / trace_bound
     if steps == 0:
@@ -105,11 +175,11 @@ def invert_cold(
             right_plus=2.0 * identity,
         )
         scales = (1.0,) * (steps - 1)
-        X = _advance(engine, X, M=M, scales=scales, layout=layout, refresh=refresh)
+        X = yield from _advance(supply, X, M=M, scales=scales, layout=layout)
     certificate = Certificate(
         quantity="spectral norm of X - V^-1",
         interval=(ridge, trace_bound),
-        error=bound,
+        error=reached,
         levels=MATRIX_PRODUCT_LEVELS * steps if steps > 1 else steps,
     )
     return Certified(value=X, certificate=certificate)
@@ -148,15 +218,42 @@ def _cold_plan(
     return steps, bound
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Supply:
+    """How operands come by their levels.
+
+    No entry of X or M exceeds `bound` in size, nor one of V if it comes deep. With `piece_levels`,
+    operands are lowered at the start and after each refresh to leave that many levels and a
+    refresh: cheaper deep down.
+    """
+
+    engine: Engine
+    bound: float
+    piece_levels: int | None
+
+    def begin(self, vector: EncryptedVector) -> EncryptedVector:
+        """The vector, as deep as a piece allows."""
+        if self.piece_levels is None:
+            return vector
+        return sink(self.engine, vector, levels=self.piece_levels)
+
+    def ready(
+        self, vector: EncryptedVector, *, bound: float | None = None
+    ) -> Steps[EncryptedVector]:
+        """The vector with the levels of a product and a refresh after it."""
+        most = self.bound if bound is None else bound
+        renewed = yield from with_levels(vector, needed=MATRIX_PRODUCT_LEVELS, bound=most)
+        return vector if renewed is vector else self.begin(renewed)
+
+
 def _advance(
-    engine: Engine,
+    supply: _Supply,
     X: EncryptedVector,
     *,
     M: EncryptedVector,
     scales: Sequence[float],
     layout: MatrixLayout,
-    refresh: Refresh | None,
-) -> EncryptedVector:
+) -> Steps[EncryptedVector]:
     """Newton steps with these scales from X and M, both of period p^2."""
     identity = np.eye(layout.dim)
 
@@ -164,7 +261,7 @@ def _advance(
         product: MatrixProduct, left: Sequence[EncryptedVector], of: EncryptedVector, scale: float
     ) -> EncryptedVector:
         return multiply_matrices(
-            engine,
+            supply.engine,
             product,
             left=left,
             right=of,
@@ -172,14 +269,11 @@ def _advance(
             right_plus=2.0 * scale * identity,
         )
 
-    X, M = _ready(X, refresh), _ready(M, refresh)
+    X = yield from supply.ready(X)
+    M = yield from supply.ready(M)
     if len(scales) == 1:
         return step(layout.single, [X], M, scales[0])
-    both = _ready(step(layout.opening, [M, X], M, scales[0]), refresh)
+    both = yield from supply.ready(step(layout.opening, [M, X], M, scales[0]))
     for scale in scales[1:-1]:
-        both = _ready(step(layout.advancing, [both], both, scale), refresh)
+        both = yield from supply.ready(step(layout.advancing, [both], both, scale))
     return step(layout.closing, [both], both, scales[-1])
-
-
-def _ready(vector: EncryptedVector, refresh: Refresh | None) -> EncryptedVector:
-    return with_levels(vector, needed=MATRIX_PRODUCT_LEVELS, refresh=refresh)

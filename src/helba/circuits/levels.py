@@ -1,42 +1,91 @@
-"""Keeping levels in hand for long iterations: refresh before they run out, waste none before."""
+"""Keeping levels in hand for long computations: refresh before they run out, waste none before.
+
+A long circuit is a generator: it yields a `Renewal` where a vector needs its levels back, and goes
+on when the same values are sent in. Who drives it decides how they come back, and when:
+`run_steps` does it at once, a server may wait for a user's reply. Sending back the very vector that
+was yielded means that no refresh is to be had: the circuit then goes on as long as levels last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TypeVar
 
 from helba.engine import EncryptedVector, Engine
 from helba.engine.refresh import REFRESH_LEVELS
 from helba.errors import LevelsExhausted
 
-__all__ = ["Refresh", "sink", "with_levels"]
+__all__ = ["Refresh", "Renewal", "Steps", "run_steps", "sink", "with_levels"]
+
+T = TypeVar("T")
 
 # Returns the same values with more levels left; it needs REFRESH_LEVELS of them itself.
 Refresh = Callable[[EncryptedVector], EncryptedVector]
 
 
-def with_levels(
-    vector: EncryptedVector, *, needed: int, refresh: Refresh | None
-) -> EncryptedVector:
-    """Return the vector, refreshed if `needed` levels would not leave enough for a later refresh.
+@dataclass(frozen=True, kw_only=True)
+class Renewal:
+    """What a circuit yields: it needs `vector` with its levels back.
 
-    Without `refresh` nothing happens: the engine raises `LevelsExhausted` when it must. It is
-    raised here, before any refresh, if not even a fresh vector has levels enough.
+    No value exceeds `bound` in size: bootstrapping scales by it. `needed` levels are used next.
+    """
+
+    vector: EncryptedVector
+    bound: float = 1.0
+    needed: int = 0
+
+    def require_possible(self) -> None:
+        """Raise `LevelsExhausted` if not even a fresh vector has levels enough."""
+        reserve, depth = self.needed + REFRESH_LEVELS, self.vector.parameters.depth
+        if depth < reserve:
+            raise LevelsExhausted(
+                f"a step of {self.needed} levels and a refresh after it need depth {reserve}, "
+                f"not {depth}"
+            )
+
+
+Steps = Generator[Renewal, EncryptedVector, T]
+
+
+def with_levels(
+    vector: EncryptedVector, *, needed: int, bound: float = 1.0, rest: int | None = None
+) -> Steps[EncryptedVector]:
+    """Return the vector, renewed if `needed` levels would not leave enough for a later refresh.
+
+    `rest` are the levels up to the end of a computation whose result is never refreshed, if the
+    caller knows them: who has those needs no other. `LevelsExhausted` is raised if what came back
+    has too few levels as well; not if it is the same vector, for then the engine raises it when it
+    must.
     """
     reserve = needed + REFRESH_LEVELS
-    if refresh is None or vector.levels_left >= reserve:
+    if vector.levels_left >= (reserve if rest is None else min(reserve, rest)):
         return vector
-    depth = vector.parameters.depth
-    if depth < reserve:
-        raise LevelsExhausted(
-            f"a step of {needed} levels and a refresh after it need depth {reserve}, not {depth}"
-        )
-    fresh = refresh(vector)
-    if fresh.levels_left < reserve:
+    fresh = yield Renewal(vector=vector, bound=bound, needed=needed)
+    if fresh is not vector and fresh.levels_left < reserve:
         raise LevelsExhausted(
             f"a step of {needed} levels and a refresh after it need {reserve} levels, "
             f"a refresh left {fresh.levels_left}"
         )
     return fresh
+
+
+def run_steps(steps: Steps[T], *, refresh: Refresh | None) -> T:
+    """Run a circuit to its end: every vector it yields goes through `refresh`, or back as it is.
+
+    A refresh that cannot suffice is refused before it is asked for.
+    """
+    try:
+        renewal = next(steps)
+        while True:
+            if refresh is None:
+                renewal = steps.send(renewal.vector)
+            else:
+                renewal.require_possible()
+                renewal = steps.send(refresh(renewal.vector))
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 def sink(engine: Engine, vector: EncryptedVector, *, levels: int) -> EncryptedVector:

@@ -12,7 +12,7 @@ from helba.engine import EncryptedVector, Engine
 from helba.errors import InvalidInput
 from helba.planning.score import ScoreLayout
 
-__all__ = ["score_differences", "sum_features"]
+__all__ = ["score_differences", "spread_scores", "sum_features"]
 
 Array = NDArray[np.float64]
 
@@ -48,10 +48,10 @@ def score_differences(
     tested = None
     if trace is not None:
         tested = sum_features(engine, trace, model=model, layout=layout)
-    return _spread(engine, scores, layout=layout, tested=tested)
+    return spread_scores(engine, scores, layout=layout, tested=tested)
 
 
-def _spread(
+def spread_scores(
     engine: Engine, scores: EncryptedVector, *, layout: ScoreLayout, tested: EncryptedVector | None
 ) -> EncryptedVector:
     """From period Kp to the grid: sum over c of mask_c * rotation by c, c = giant + baby. 1 level.

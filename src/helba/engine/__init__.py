@@ -9,6 +9,7 @@ engine.decrypt(total, secret_key=keys.secret)
 
 from helba.engine.engine import Engine
 from helba.engine.keys import EvaluationKey, KeySet, PublicKey, SecretKey
+from helba.engine.opening import OpeningReply, OpeningRequest, PendingOpening
 from helba.engine.refresh import PendingRefresh, RefreshReply, RefreshRequest
 from helba.engine.scheme import SCHEMES, Scheme, get_scheme
 from helba.engine.tally import Tally
@@ -20,6 +21,9 @@ __all__ = [
     "Engine",
     "EvaluationKey",
     "KeySet",
+    "OpeningReply",
+    "OpeningRequest",
+    "PendingOpening",
     "PendingRefresh",
     "PublicKey",
     "RefreshReply",

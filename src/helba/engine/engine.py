@@ -14,29 +14,20 @@ Rules that hold for every engine:
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from helba.engine.bookkeeping import Bookkeeping
+from helba.engine.batching import Batching
 from helba.engine.keys import SecretKey
+from helba.engine.masking import Masking
 from helba.engine.primitives import Array
-from helba.engine.refresh import (
-    REFRESH_BITS,
-    REFRESH_ID_BYTES,
-    REFRESH_LEVELS,
-    PendingRefresh,
-    RefreshReply,
-    RefreshRequest,
-)
 from helba.engine.serialiser import Serialiser
 from helba.engine.tally import Tally
 from helba.engine.vector import Body, EncryptedVector
 from helba.errors import (
-    EngineError,
     InvalidInput,
     LevelsExhausted,
     MissingKey,
@@ -50,7 +41,7 @@ __all__ = ["Engine"]
 Term = tuple[EncryptedVector, float]
 
 
-class Engine(Bookkeeping, Serialiser):
+class Engine(Masking, Batching, Serialiser):
     """Encrypts under `public_key`; computes if it has `evaluation_key`. It cannot decrypt alone."""
 
     # -- in and out
@@ -241,50 +232,7 @@ class Engine(Bookkeeping, Serialiser):
         self._require_level(level)
         return self._vector(self._at_level(vector, level), slots=vector.slots)
 
-    # -- refresh
-
-    def begin_refresh(self, vector: EncryptedVector) -> tuple[RefreshRequest, PendingRefresh]:
-        """Server: mask and re-randomise a vector that has `REFRESH_LEVELS` levels left."""
-        self._require_own(vector)
-        if vector.levels_left < REFRESH_LEVELS:
-            raise LevelsExhausted(
-                f"a refresh needs {REFRESH_LEVELS} levels, {vector.levels_left} left"
-            )
-        bits = self.parameters.first_bits + self.parameters.scale_bits
-        if bits < REFRESH_BITS:
-            raise EngineError(
-                f"a refresh needs {REFRESH_BITS} bits in the last two primes, not {bits}: "
-                "with fewer the masked value may wrap around"
-            )
-        body = self._settled(vector)
-        self.tally.add("refresh", level=body.level)
-        request, mask = self._begin_refresh(body)
-        named = secrets.token_bytes(REFRESH_ID_BYTES)
-        return (
-            RefreshRequest(request, slots=vector.slots, tag=vector.tag, id=named),
-            PendingRefresh(mask, slots=vector.slots, tag=vector.tag, id=named),
-        )
-
-    def answer_refresh(self, request: RefreshRequest, *, secret_key: SecretKey) -> RefreshReply:
-        """Owner: decrypt what is uniform, and encrypt it again at the top level."""
-        if request.tag != self.public_key.tag or not secret_key.belongs_to(self.public_key):
-            raise WrongVector("the refresh belongs to another key")
-        reply = self._answer_refresh(request.payload, secret_key)
-        return RefreshReply(reply, slots=request.slots, tag=request.tag, id=request.id)
-
-    def finish_refresh(self, reply: RefreshReply, pending: PendingRefresh) -> EncryptedVector:
-        """Server: take the mask off; the value of before, with all its levels."""
-        if (reply.tag, reply.slots, reply.id) != (pending.tag, pending.slots, pending.id):
-            raise WrongVector("the reply belongs to another refresh")
-        if reply.tag != self.public_key.tag:
-            raise WrongVector("the reply belongs to another key")
-        payload = self._finish_refresh(reply.payload, pending.take())
-        return self._vector(Body(payload, 0), slots=reply.slots)
-
-    def refresh(self, vector: EncryptedVector, *, secret_key: SecretKey) -> EncryptedVector:
-        """All three steps of the masked refresh in one place, for whoever holds every key."""
-        request, pending = self.begin_refresh(vector)
-        return self.finish_refresh(self.answer_refresh(request, secret_key=secret_key), pending)
+    # -- levels again; `Masking` has the ways that need the key's owner
 
     def bootstrap(self, vector: EncryptedVector) -> EncryptedVector:
         """Return the same value with levels again, without help; |values| must be at most 1."""
@@ -295,6 +243,8 @@ class Engine(Bookkeeping, Serialiser):
                 f"no bootstrapping keys for {vector.slots} slots "
                 f"(they are for {key.bootstrap_slots or 'none'})"
             )
+        if not vector.levels_left:
+            raise LevelsExhausted("bootstrapping needs 1 level, 0 left: it adjusts the scale")
         body = self._settled(vector)
         self.tally.add("bootstrap", level=body.level)
         return self._vector(self._bootstrap(body), slots=vector.slots)

@@ -3,10 +3,10 @@
     header | detail | payload | digest
 
 The header has a fixed layout (see `HEADER`), the detail is a key's description (see
-`helba.engine.description`) or the id of a refresh, the payload belongs to the scheme, the digest is
-BLAKE2b over all that stands before it. The digest finds damage. It does not authenticate: whoever
-can change the bytes can also change the digest, so nothing behind it is trusted either. Every
-failure raises `DamagedData` with one line that quotes nothing of the payload.
+`helba.engine.description`) or the id of an exchange, the payload belongs to the scheme, the digest
+is BLAKE2b over all that stands before it. The digest finds damage. It does not authenticate:
+whoever can change the bytes can also change the digest, so nothing behind it is trusted either.
+Every failure raises `DamagedData` with one line that quotes nothing of the payload.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from dataclasses import dataclass
 
 from helba.errors import DamagedData
 
-__all__ = ["DIGEST_BYTES", "FORMAT_VERSION", "HEADER", "KINDS", "Envelope", "seal", "unseal"]
+__all__ = [
+    "DIGEST_BYTES",
+    "FORMAT_VERSION",
+    "HEADER",
+    "KINDS",
+    "Envelope",
+    "kind_of",
+    "seal",
+    "unseal",
+]
 
 FORMAT_VERSION = 1
 # The first byte is not ASCII and a line end follows: transfers as text break here, not later.
@@ -36,6 +45,10 @@ KINDS = (
     "public key",
     "evaluation key",
     "secret key",
+    "opening request",
+    "opening reply",
+    "pending refresh",
+    "pending opening",
 )
 NAME = re.compile(rb"([a-z0-9. -]+)\x00*")
 
@@ -44,8 +57,8 @@ NAME = re.compile(rb"([a-z0-9. -]+)\x00*")
 class Envelope:
     """What stands outside: `kind`, `scheme` and `library` that made it, whose (`tag`), its shape.
 
-    `slots` and `level` are 0 for keys; `detail` describes a key, names a refresh, and is empty for
-    a vector.
+    `slots` and `level` are 0 for keys; `detail` describes a key, names a refresh or an opening, and
+    is empty for a vector.
     """
 
     kind: str
@@ -121,6 +134,15 @@ def unseal(
     if found.library != library:
         raise DamagedData(f"the {kind} was written by {found.library}; this is {library}")
     return found, view[HEADER.size + detail_bytes : -DIGEST_BYTES]
+
+
+def kind_of(data: bytes | memoryview) -> str | None:
+    """Return the kind that the bytes claim to be, unchecked: `unseal` says whether it is true."""
+    view = _flat(data)
+    if len(view) < HEADER.size:
+        return None
+    index = HEADER.unpack_from(view)[2]
+    return KINDS[index] if index < len(KINDS) else None
 
 
 def _flat(data: bytes | memoryview) -> memoryview:

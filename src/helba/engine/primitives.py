@@ -53,6 +53,26 @@ class Primitives(ABC):
         """Product with one number for each slot, of degree 2."""
 
     @abstractmethod
+    def _prepare(self, clear: Array, level: int) -> Any:
+        """One number for each slot, encoded for `level`; kept nowhere else."""
+
+    @abstractmethod
+    def _add_prepared(self, body: Body, prepared: Any) -> Any:
+        """Sum of a body of degree 1 with prepared numbers of its level."""
+
+    @abstractmethod
+    def _multiply_prepared(self, body: Body, prepared: Any) -> Any:
+        """Product of a body of degree 1 with prepared numbers of its level, of degree 2."""
+
+    @abstractmethod
+    def _copy(self, body: Body) -> Any:
+        """The payload once more, for `_add_onto` alone."""
+
+    @abstractmethod
+    def _add_onto(self, total: Body, body: Body) -> Any:
+        """Sum, in the place of `total`, which `_copy` has made: no one else has it."""
+
+    @abstractmethod
     def _multiply_scalar(self, body: Body, factor: float, level: int) -> Any:
         """Product with a number, of degree 2, at `level` or at the body's own if that is lower."""
 
@@ -90,7 +110,7 @@ class Primitives(ABC):
 
     @abstractmethod
     def _begin_refresh(self, body: Body) -> tuple[Any, Any]:
-        """What the owner gets, and the mask that stays."""
+        """What the owner gets, masked and re-randomised, and the mask that stays."""
 
     @abstractmethod
     def _answer_refresh(self, request: Any, secret_key: SecretKey) -> Any:
@@ -99,6 +119,18 @@ class Primitives(ABC):
     @abstractmethod
     def _finish_refresh(self, reply: Any, mask: Any) -> Any:
         """The value without its mask, at level 0."""
+
+    @abstractmethod
+    def _begin_opening(self, body: Body, slots: int) -> tuple[Any, Any]:
+        """As for `_begin_refresh`; the mask is as `_finish_opening` needs it."""
+
+    @abstractmethod
+    def _answer_opening(self, request: Any, secret_key: SecretKey, slots: int, flood: float) -> Any:
+        """The owner's step: what is masked, in the clear, with noise up to `flood` in a slot."""
+
+    @abstractmethod
+    def _finish_opening(self, reply: Any, mask: Any) -> Array:
+        """The numbers without their mask; `DamagedData` if they are beyond `most_masked`."""
 
     @abstractmethod
     def _bootstrap(self, body: Body) -> Body:

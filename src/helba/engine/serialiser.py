@@ -1,8 +1,11 @@
-"""Vectors and the messages of a refresh as bytes: the part that every scheme shares.
+"""Vectors, the messages of refresh and opening, and masks as bytes: what every scheme shares.
 
 A vector travels settled (relinearised, rescaled). Its shape stands in the envelope and is checked
 against the parameters, and against what the caller expects, before the payload is looked at. A
-refresh carries its id, by which the server finds the mask again.
+refresh or an opening carries its id, by which the server finds the mask again.
+
+A mask is no message: it is written for the server's own files only, and is as secret as what it
+hides.
 """
 
 from __future__ import annotations
@@ -10,10 +13,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from helba.engine.envelope import Envelope, seal, unseal
+from helba.engine.envelope import Envelope, kind_of, seal, unseal
+from helba.engine.exchange import EXCHANGE_ID_BYTES, Message, Pending
 from helba.engine.keys import PublicKey
+from helba.engine.opening import OpeningReply, OpeningRequest, PendingOpening
 from helba.engine.primitives import Primitives
-from helba.engine.refresh import REFRESH_ID_BYTES, RefreshReply, RefreshRequest
+from helba.engine.refresh import PendingRefresh, RefreshReply, RefreshRequest
 from helba.engine.vector import Body, EncryptedVector
 from helba.errors import DamagedData, WrongVector
 from helba.planning.parameters import Parameters
@@ -54,37 +59,96 @@ class Serialiser(Primitives):
         payload, envelope = self._read("vector", data, slots=slots, level=level)
         return self._vector(Body(payload, envelope.level), slots=envelope.slots)
 
+    # -- refresh
+
     def request_to_bytes(self, request: RefreshRequest) -> bytes:
         """Return a refresh request as bytes, for the key's owner."""
-        if request.tag != self.public_key.tag:
-            raise WrongVector("the refresh belongs to another key")
-        level = self.parameters.depth - 1
-        return self._write(
-            "refresh request", request.payload, slots=request.slots, level=level, detail=request.id
-        )
+        return self._write_exchange("refresh request", request, level=self._masked_level)
 
     def request_from_bytes(
         self, data: bytes | memoryview, *, slots: int | None = None
     ) -> RefreshRequest:
         """Return the refresh request, of `slots` if given, or raise `DamagedData`."""
-        level = self.parameters.depth - 1
-        payload, envelope = self._read("refresh request", data, slots=slots, level=level)
-        return RefreshRequest(payload, slots=envelope.slots, tag=envelope.tag, id=envelope.detail)
+        payload, found = self._read("refresh request", data, slots=slots, level=self._masked_level)
+        return RefreshRequest(payload, slots=found.slots, tag=found.tag, id=found.detail)
 
     def reply_to_bytes(self, reply: RefreshReply) -> bytes:
         """Return the owner's reply as bytes, for the server."""
-        if reply.tag != self.public_key.tag:
-            raise WrongVector("the refresh belongs to another key")
-        return self._write(
-            "refresh reply", reply.payload, slots=reply.slots, level=0, detail=reply.id
-        )
+        return self._write_exchange("refresh reply", reply, level=0)
 
     def reply_from_bytes(
         self, data: bytes | memoryview, *, slots: int | None = None
     ) -> RefreshReply:
         """Return the reply, of `slots` if given, or raise `DamagedData`."""
-        payload, envelope = self._read("refresh reply", data, slots=slots, level=0)
-        return RefreshReply(payload, slots=envelope.slots, tag=envelope.tag, id=envelope.detail)
+        payload, found = self._read("refresh reply", data, slots=slots, level=0)
+        return RefreshReply(payload, slots=found.slots, tag=found.tag, id=found.detail)
+
+    # -- opening
+
+    def opening_request_to_bytes(self, request: OpeningRequest) -> bytes:
+        """Return an opening request as bytes, for the key's owner."""
+        return self._write_exchange("opening request", request, level=self._masked_level)
+
+    def opening_request_from_bytes(
+        self, data: bytes | memoryview, *, slots: int | None = None
+    ) -> OpeningRequest:
+        """Return the opening request, of `slots` if given, or raise `DamagedData`."""
+        payload, found = self._read("opening request", data, slots=slots, level=self._masked_level)
+        return OpeningRequest(payload, slots=found.slots, tag=found.tag, id=found.detail)
+
+    def opening_reply_to_bytes(self, reply: OpeningReply) -> bytes:
+        """Return the owner's reply as bytes, for the server."""
+        return self._write_exchange("opening reply", reply, level=self._masked_level)
+
+    def opening_reply_from_bytes(
+        self, data: bytes | memoryview, *, slots: int | None = None
+    ) -> OpeningReply:
+        """Return the reply, of `slots` if given, or raise `DamagedData`."""
+        payload, found = self._read("opening reply", data, slots=slots, level=self._masked_level)
+        return OpeningReply(payload, slots=found.slots, tag=found.tag, id=found.detail)
+
+    # -- masks
+
+    def pending_to_bytes(self, pending: PendingRefresh | PendingOpening) -> bytes:
+        """Return what the server keeps of an exchange, for its own files; `pending` stays usable.
+
+        Of all copies one may serve: whoever restores an old file must not finish with it again.
+        """
+        self._require_key(pending)
+        return self._write(
+            f"pending {pending.exchange}",
+            pending.show(),
+            slots=pending.slots,
+            level=self._masked_level,
+            detail=pending.id,
+        )
+
+    def pending_from_bytes(self, data: bytes | memoryview) -> PendingRefresh | PendingOpening:
+        """Return the mask of a refresh or of an opening, or raise `DamagedData`."""
+        kinds: dict[str | None, type[PendingRefresh] | type[PendingOpening]] = {
+            "pending refresh": PendingRefresh,
+            "pending opening": PendingOpening,
+        }
+        kind = kind_of(data)
+        if kind is None or kind not in kinds:
+            raise DamagedData("the data is no pending refresh or opening")
+        payload, found = self._read(kind, data, slots=None, level=self._masked_level)
+        return kinds[kind](payload, slots=found.slots, tag=found.tag, id=found.detail)
+
+    @property
+    def _masked_level(self) -> int:
+        """Where two primes are left."""
+        return self.parameters.depth - 1
+
+    def _write_exchange(self, kind: str, message: Message, *, level: int) -> bytes:
+        self._require_key(message)
+        return self._write(
+            kind, message.payload, slots=message.slots, level=level, detail=message.id
+        )
+
+    def _require_key(self, part: Message | Pending) -> None:
+        if part.tag != self.public_key.tag:
+            raise WrongVector("the exchange belongs to another key")
 
     def _write(
         self, kind: str, payload: Any, *, slots: int, level: int, detail: bytes = b""
@@ -110,7 +174,7 @@ class Serialiser(Primitives):
             raise DamagedData(f"the {kind} is of other parameters")
         if envelope.tag != self.public_key.tag:
             raise DamagedData(f"the {kind} belongs to another key")
-        if len(envelope.detail) != (0 if kind == "vector" else REFRESH_ID_BYTES):
+        if len(envelope.detail) != (0 if kind == "vector" else EXCHANGE_ID_BYTES):
             raise DamagedData(f"the detail of the {kind} is not that of its kind")
         if not 1 <= envelope.slots <= most or envelope.slots & (envelope.slots - 1):
             raise DamagedData(f"{envelope.slots} slots are not a power of two of at most {most}")

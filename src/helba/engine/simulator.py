@@ -8,6 +8,7 @@ what CKKS does silently, a value that wraps around the modulus.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,9 +27,9 @@ from helba.engine.keys import (
     normal_steps,
     require_bootstrap,
 )
+from helba.engine.opening import draw_flood
 from helba.engine.packing import pack_words, unpack_words
 from helba.engine.primitives import Array
-from helba.engine.refresh import REFRESH_FAILURE
 from helba.engine.scheme import Scheme
 from helba.engine.vector import Body, EncryptedVector
 from helba.errors import DamagedData, OutOfRange, WrongVector
@@ -40,6 +41,8 @@ __all__ = ["SimulatedEngine", "SimulatorScheme"]
 
 LIBRARY = "simulator 1"
 TAG_PREFIX = "simulated-"
+# A bound that says nothing any more; products of it are still finite.
+NO_BOUND = 1e100
 FRACTION_BITS = 40  # of the fixed-point numbers that a simulated refresh masks
 
 
@@ -154,7 +157,8 @@ class SimulatedEngine(Engine):
         self._require_own(vector)
         held = _clear(self._settled(vector))
         reading = self.model.representation(_largest(held.values), slots=vector.slots)
-        return float(held.noise.max() + reading)
+        bound = float(held.noise.max())
+        return bound + reading if bound < NO_BOUND else math.inf
 
     def _encrypt(self, clear: Array, level: int) -> Any:
         added = self._encryption
@@ -196,6 +200,21 @@ class SimulatedEngine(Engine):
         rest *= rounding
         noise += rest
         return self._bounded(a.values * clear, noise, body, pending=True)
+
+    def _prepare(self, clear: Array, level: int) -> Any:
+        return clear
+
+    def _add_prepared(self, body: Body, prepared: Any) -> Any:
+        return self._add_plain(body, prepared)
+
+    def _multiply_prepared(self, body: Body, prepared: Any) -> Any:
+        return self._multiply_plain(body, prepared)
+
+    def _copy(self, body: Body) -> Any:
+        return body.payload  # `_add` makes a new one anyway
+
+    def _add_onto(self, total: Body, body: Body) -> Any:
+        return self._add(total, body)
 
     def _multiply_scalar(self, body: Body, factor: float, level: int) -> Any:
         a = _clear(body)
@@ -246,7 +265,7 @@ class SimulatedEngine(Engine):
 
     def _begin_refresh(self, body: Body) -> tuple[Any, Any]:
         a, count = _clear(body), len(_clear(body).values)
-        largest = 2.0**self.parameters.first_bits * REFRESH_FAILURE / self.parameters.ring_dim
+        largest = self.most_masked
         if not _largest(a.values) <= largest:
             raise OutOfRange(f"a refresh of values beyond {largest:.3g} may fail: scale them first")
         mask = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
@@ -263,11 +282,26 @@ class SimulatedEngine(Engine):
         rounding = self.model.representation(_largest(values), slots=len(values))
         return Clear(values, reply.noise + 2.0**-FRACTION_BITS + rounding)
 
+    def _begin_opening(self, body: Body, slots: int) -> tuple[Any, Any]:
+        return self._begin_refresh(body)
+
+    def _answer_opening(self, request: Any, secret_key: SecretKey, slots: int, flood: float) -> Any:
+        noise = draw_flood(slots, bound=flood * 2.0**FRACTION_BITS).astype(np.uint64)
+        return Masked(request.integers + noise, request.noise + flood)
+
+    def _finish_opening(self, reply: Any, mask: Any) -> Array:
+        opened = self._finish_refresh(reply, mask)
+        if not _largest(opened.values) <= self.most_masked + 1.0:  # the flooding is at most 1
+            raise DamagedData("the reply does not fit its mask")
+        values: Array = opened.values
+        return values
+
     def _bootstrap(self, body: Body) -> Body:
         a = _clear(body)
         if not _largest(a.values) <= 1.0 + 1e-6:
             raise OutOfRange("bootstrapping needs values in [-1, 1]: scale them first")
-        return Body(Clear(a.values, a.noise + bootstrap_error(self.parameters)), BOOTSTRAP_LEVELS)
+        added = bootstrap_error(self.parameters, slots=len(a.values))
+        return Body(Clear(a.values, a.noise + added), BOOTSTRAP_LEVELS)
 
     def _encoding(self, clear: Array) -> float:
         """The error of a plaintext, or of one number for all slots."""
@@ -288,16 +322,20 @@ class SimulatedEngine(Engine):
         """
         if not pending and at.degree == 1:
             self._require_range(_largest(values), level=at.level)
-        return Clear(values, noise)
+        return Clear(values, np.minimum(noise, NO_BOUND))
 
-    # -- bytes: the numbers or masked integers, then the bounds of their error
+    # -- bytes: the numbers or masked integers, then the bounds of their error; or a mask
 
     def _dump(self, payload: Any, *, kind: str, slots: int, level: int) -> bytes:
+        if kind.startswith("pending"):
+            return pack_words(payload)
         numbers = payload.values if isinstance(payload, Clear) else payload.integers
         words = [np.ascontiguousarray(part).view("<u8") for part in (numbers, payload.noise)]
         return pack_words(np.concatenate(words))
 
     def _load(self, data: memoryview, *, kind: str, slots: int, level: int) -> Any:
+        if kind.startswith("pending"):
+            return unpack_words(data, count=slots)
         words = unpack_words(data, count=2 * slots)
         noise = words[slots:].view(np.float64)
         if not (np.isfinite(noise) & (noise >= 0.0)).all():

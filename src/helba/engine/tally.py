@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from threading import Lock
 
 __all__ = ["Tally"]
 
@@ -18,14 +19,17 @@ class Tally:
         self.operations: Counter[tuple[str, int]] = Counter()
         self.seconds_by_kind: defaultdict[str, float] = defaultdict(float)
         self.encodings = 0
+        self._lock = Lock()  # several threads may compute with one engine
 
     def add(self, kind: str, *, level: int, count: int = 1) -> None:
         """Count an operation on a ciphertext of `level`."""
-        self.operations[kind, level] += count
+        with self._lock:
+            self.operations[kind, level] += count
 
     def spend(self, kind: str, *, seconds: float) -> None:
         """Add time that the library spent in operations of a kind."""
-        self.seconds_by_kind[kind] += seconds
+        with self._lock:
+            self.seconds_by_kind[kind] += seconds
 
     def include(self, other: Tally) -> None:
         """Add all that `other` counted."""

@@ -29,6 +29,7 @@ from helba.numerics.certificate import Certificate, Certified
 
 __all__ = [
     "MATRIX_PRODUCT_LEVELS",
+    "InverseNoise",
     "WarmStart",
     "cold_error",
     "cold_iterations",
@@ -106,7 +107,8 @@ class WarmStart:
     """Scaled Newton steps for eigenvalues of V A in [low, high]: the scale before each step.
 
     `error` bounds ||V^(1/2) X V^(1/2) - I|| after the last step, `drift` what of it comes from
-    noise. The first product V A is counted in `levels`.
+    noise. The first product V A is counted in `levels`. X and M may be renewed after every `piece`
+    products, V A included, and nowhere else; 0 if they never are.
     """
 
     low: float
@@ -115,6 +117,7 @@ class WarmStart:
     error: float
     drift: float
     levels: int
+    piece: int = 0
 
     @property
     def steps(self) -> int:
@@ -122,40 +125,94 @@ class WarmStart:
         return len(self.scales)
 
 
+@dataclass(frozen=True, kw_only=True)
+class InverseNoise:
+    """What encryption adds to V^(1/2) X V^(1/2) and to V^(-1/2) M V^(1/2), in spectral norm.
+
+    `product` bounds what every product adds; `renewal` what giving X and M their levels back adds,
+    for which there is need after `piece` products at the latest (0: never); `ending` what comes to
+    the result.
+    """
+
+    product: float = 0.0
+    renewal: float = 0.0
+    piece: int = 0
+    ending: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("product", "renewal", "piece", "ending"):
+            require_at_least(f"noise ({name})", getattr(self, name), 0)
+
+    @property
+    def none(self) -> bool:
+        """Whether nothing is added at all."""
+        return self.product == self.renewal == self.ending == 0.0
+
+    def cut(self, products: int) -> int:
+        """Return the products between two renewals: as few pieces as can be, of equal length."""
+        if not self.piece:
+            return 0
+        return math.ceil(products / math.ceil(products / self.piece))
+
+
 @lru_cache(maxsize=4096)
-def plan_warm_start(*, low: float, high: float, error: float, noise: float = 0.0) -> WarmStart:
+def plan_warm_start(
+    *, low: float, high: float, error: float, noise: float | InverseNoise = 0.0
+) -> WarmStart:
     """Return the fewest optimally scaled steps that bring the residual to `error` or below.
 
     `noise` bounds what every product may add to V^(1/2) X V^(1/2) and to V^(-1/2) M V^(1/2), as
-    CKKS does. Newton squares away the residual of M, but not the gap D = M - V X that noise opens:
-    D <- s D (2 - s M) + noise of M - noise of V X, so that its bound, the drift, grows by
-    s (2 - s low) a step (theory, Lemma 3). An `error` that the drift does not allow is refused.
+    CKKS does, or all that is added. Newton squares away the residual of M, but not the gap
+    D = M - V X that noise opens: D <- s D (2 - s M) + noise of M - noise of V X, so that its bound,
+    the drift, grows by s (2 - s low) a step (theory, Lemma 3). A renewal widens the gap, and the
+    range of M, before the step that follows it. An `error` that noise does not allow is refused.
     """
     require_positive("low", low)
     require_at_least("high", high, low)
     require_positive("error", error)
-    require_at_least("noise", noise, 0.0)
+    added = noise if isinstance(noise, InverseNoise) else InverseNoise(product=noise)
+    found = WarmStart(
+        low=low,
+        high=high,
+        scales=(),
+        error=max(abs(1.0 - low), abs(high - 1.0)),
+        drift=0.0,
+        levels=0,
+    )
+    while found.error > error:
+        after = _warm_start(low, high, steps=found.steps + 1, noise=added)
+        if after.error >= found.error:
+            if added.none:
+                raise InvalidInput("low", low, f"at least about 1e-15 of high, {high:g}")
+            largest = max(added.product, added.renewal if added.piece else 0.0, added.ending)
+            raise InvalidInput("error", error, f"at least {found.error:.3g} at noise {largest:g}")
+        found = after
+    return found
+
+
+def _warm_start(low: float, high: float, *, steps: int, noise: InverseNoise) -> WarmStart:
+    """That many steps, and what they leave."""
     scales: list[float] = []
-    bottom, top, drift = low, high, noise
-    residual = max(abs(1.0 - low), abs(high - 1.0))
-    while residual > error:
+    bottom, top, drift, piece = low, high, noise.product, noise.cut(steps + 1)
+    residual = 0.0
+    for step in range(1, steps + 1):
+        if piece and step % piece == 0:
+            bottom, top = bottom - noise.renewal, top + noise.renewal
+            drift += 2.0 * noise.renewal
         scale = 2.0 / (bottom + top)
         spread = (top - bottom) / (top + bottom)
-        drift = scale * (2.0 - scale * bottom) * drift + 2.0 * noise
-        after = spread**2 + noise + drift
-        if after >= residual:
-            if noise == 0.0:
-                raise InvalidInput("low", low, f"at least about 1e-15 of high, {high:g}")
-            raise InvalidInput("error", error, f"at least {residual:.3g} at noise {noise:g}")
+        drift = scale * (2.0 - scale * bottom) * drift + 2.0 * noise.product
+        residual = spread**2 + noise.product + drift
         scales.append(scale)
-        bottom, top, residual = 1.0 - spread**2 - noise, 1.0 + noise, after
+        bottom, top = 1.0 - spread**2 - noise.product, 1.0 + noise.product
     return WarmStart(
         low=low,
         high=high,
         scales=tuple(scales),
-        error=residual,
-        drift=drift if scales else 0.0,
-        levels=MATRIX_PRODUCT_LEVELS * (len(scales) + 1) if scales else 0,
+        error=residual + noise.ending,
+        drift=drift,
+        levels=MATRIX_PRODUCT_LEVELS * (steps + 1),
+        piece=piece,
     )
 
 

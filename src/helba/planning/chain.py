@@ -22,13 +22,16 @@ class Step:
     """One step: its cost, and how many ciphertexts (`state`) a refresh before it has to renew.
 
     `groups` lists the rotations that are summed from one decomposition, by their numbers; the rest
-    of the cost's rotations are single ones.
+    of the cost's rotations are single ones. A step that `starts_fresh` begins a piece unless the
+    levels suffice for all that is left; with `state` 0, because it works on vectors that are fresh
+    anyway, it always does, and what comes before it needs no refresh.
     """
 
     name: str
     cost: Cost
     state: int = 1
     groups: tuple[int, ...] = ()
+    starts_fresh: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,7 @@ class Chain:
     @property
     def points(self) -> tuple[str, ...]:
         """The steps before which a refresh comes."""
-        return tuple(piece[0].name for piece in self.pieces[1:])
+        return tuple(piece[0].name for piece in self.pieces[1:] if piece[0].state)
 
     @property
     def levels(self) -> int:
@@ -73,15 +76,27 @@ def cut_chain(
     pieces: list[tuple[Step, ...]] = []
     left = list(steps)
     while left:
-        whole = levels_of(left) + (reserved if ends_fresh else 0)
+        run = _count_joined(left)
+        whole = levels_of(left[:run]) + (reserved if ends_fresh and run == len(left) else 0)
         if whole <= levels:
-            pieces.append(tuple(left))
-            break
+            pieces.append(tuple(left[:run]))
+            left = left[run:]
+            continue
         count = 0
-        while count < len(left) and levels_of(left[: count + 1]) + reserved <= levels:
+        while count < run and levels_of(left[: count + 1]) + reserved <= levels:
+            if count and left[count].starts_fresh:
+                break
             count += 1
         if count == 0:
             return None
         pieces.append(tuple(left[:count]))
         left = left[count:]
     return Chain(pieces=tuple(pieces))
+
+
+def _count_joined(steps: Sequence[Step]) -> int:
+    """How many steps work on the vectors of the first, before one that has fresh ones."""
+    for count, step in enumerate(steps):
+        if count and step.starts_fresh and step.state == 0:
+            return count
+    return len(steps)

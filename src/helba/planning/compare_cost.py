@@ -122,10 +122,11 @@ def acomp_cost(*, error: float, arms: int, n: int = 1) -> Cost:
     return top + new_comp_cost(gap=error, error=error, n=n)
 
 
-def acomp_rotations(arms: int) -> tuple[int, ...]:
+def acomp_rotations(arms: int, *, stride: int = 1) -> tuple[int, ...]:
     """Return the steps of `acomp`; powers of two that spread a slot are among them."""
     require_whole("arms", arms, least=2, most=1 << 10)
-    return tuple(range(1, arms))
+    require_whole("stride", stride, least=1, most=1 << 20)
+    return tuple(range(stride, stride * arms, stride))
 
 
 def root_cost(*, high: float, iterations: int) -> Cost:

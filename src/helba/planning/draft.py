@@ -20,11 +20,13 @@ from helba.bandits.radius import (
 from helba.bandits.settings import Settings
 from helba.numerics.argmax import argmax_tolerance
 from helba.numerics.composite import CompositeSign
-from helba.numerics.inverse import WarmStart
+from helba.numerics.inverse import InverseNoise, WarmStart
 from helba.planning.bootstrap import BOOTSTRAP_LEVELS
 from helba.planning.calibration import Calibration
 from helba.planning.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_of
+from helba.planning.clearing import clearing_noise
 from helba.planning.extent import count_updates, score_extent
+from helba.planning.flooding import answer_flood
 from helba.planning.latency import chain_seconds
 from helba.planning.matrix import MatrixLayout
 from helba.planning.paper_workload import paper_inverse_steps, paper_round_steps, paper_tie_noise
@@ -50,8 +52,8 @@ METHOD_MARGIN = 16.0
 MOST_ESTIMATE_ERROR = 0.1
 # Past this, comparisons of the paper's profile diverge where two arms tie.
 MOST_TIE_NOISE = 1e-2
-# A refinement of the estimate, uncut, and the refresh after it.
-LEAST_LEVELS = 5
+# Estimate, refinement and model, uncut, and the refresh after it: what is checked is the model.
+LEAST_LEVELS = 7
 
 
 class Limit(Enum):
@@ -68,7 +70,8 @@ class Draft:
     """Parameters that carry the request, with everything that a plan says about them.
 
     `tolerance` is that of the argmax and `bonus_error` that of the bonus, in units of the score;
-    `comparison_error` is what CKKS adds to an entry of the comparison vector.
+    `comparison_error` is what CKKS adds to an entry of the comparison vector, `inverse_noise` what
+    it adds to the inverse on its way.
     """
 
     parameters: Parameters
@@ -82,6 +85,7 @@ class Draft:
     tolerance: float
     score_range: float
     comparison_error: float
+    inverse_noise: InverseNoise
     seconds_per_round: float
     seconds_per_update: float
     updates: int
@@ -121,8 +125,16 @@ class Workshop:
 
     @property
     def reserved(self) -> int:
-        """Levels that must be left for a refresh; bootstrapping scales its input to [-1, 1]."""
-        return {"client": REFRESH_LEVELS, "bootstrap": 1, "none": 0}[self.request.refresh]
+        """Levels that must be left for a refresh.
+
+        Bootstrapping needs as many: it scales its input to [-1, 1], and adjusts the scale.
+        """
+        return 0 if self.request.refresh == "none" else REFRESH_LEVELS
+
+    @property
+    def renewal_slots(self) -> int:
+        """Slots of the largest vector that an update renews: [M; X], or the score model."""
+        return max(self.matrices.slots, 0 if self.layout is None else self.layout.slots)
 
     def round_steps(self) -> tuple[Step, ...]:
         """Return the steps of a round."""
@@ -142,6 +154,8 @@ class Workshop:
             parameters=parameters,
             slots=self.matrices.slots,
             refresh=self.request.refresh,
+            levels=levels - self.reserved,
+            renewal_slots=self.renewal_slots,
         )
         if self.sign is None:
             newton = paper_inverse_steps(settings, matrices=self.matrices)
@@ -177,6 +191,7 @@ class Workshop:
             chains=(round_chain, inverse_chain, model_chain),
             warm=warm,
             inverse_error=inverse_error,
+            inverse_noise=noise,
         )
 
     def _promise(
@@ -186,6 +201,7 @@ class Workshop:
         chains: tuple[Chain, Chain, Chain],
         warm: WarmStart | None,
         inverse_error: float,
+        inverse_noise: InverseNoise,
     ) -> Draft | Limit:
         settings = self.settings
         if self.layout is None or self.sign is None or self.method is None:
@@ -208,6 +224,8 @@ class Workshop:
                 residual=inverse_error,
                 parameters=parameters,
                 slots=self.matrices.slots,
+                refresh=self.request.refresh,
+                renewal_slots=self.renewal_slots,
             )
             radius = confidence_radius(settings, samples=settings.horizon)
             if drift > MOST_ESTIMATE_ERROR * radius:
@@ -223,8 +241,14 @@ class Workshop:
             # Entries are (1 + P)/2; a product of them adds up their errors.
             tree = self.method == "product" and settings.arms > 2
             noise *= (self.layout.padded_arms if tree else 1) / 2.0
+            noise += clearing_noise(self.layout, parameters=parameters)
+            flood = answer_flood(arms=settings.arms, method=self.method)
             relative = argmax_tolerance(
-                sign=self.sign, arms=settings.arms, scale=1.0, method=self.method, noise=noise
+                sign=self.sign,
+                arms=settings.arms,
+                scale=1.0,
+                method=self.method,
+                noise=noise + flood,
             ) + 2.0 * score_noise(settings, layout=self.layout, parameters=parameters, scale=extent)
             if relative > self.sign.resolution or noise > METHOD_MARGIN * CKKS_NOISE:
                 return Limit.PRECISION
@@ -242,6 +266,7 @@ class Workshop:
                 tolerance=tolerance,
                 score_range=extent,
                 comparison_error=noise,
+                inverse_noise=inverse_noise,
                 seconds_per_round=0.0,
                 seconds_per_update=0.0,
                 updates=count_updates(settings),

@@ -37,7 +37,9 @@ def score_extent(settings: Settings, *, residual: float, drift: float) -> tuple[
         return extent, last / 2.0 * residual * top
     weight = beta / math.sqrt(1.0 - residual)
     low, high = root_range(settings)
-    error = ROOT_SHARE * math.sqrt(low) + residual * top / (2.0 * math.sqrt(low))
+    # z is off by e z at most, and its root then by e sqrt(z)/(2 sqrt(1 - e)).
+    error = ROOT_SHARE * math.sqrt(low)
+    error += residual * math.sqrt(top) / (2.0 * math.sqrt(1.0 - residual))
     width = weight * math.sqrt((1.0 + residual) * high)
     extent = index_range(settings, reach, radius=beta, width=width, residual=residual)
     return extent, weight * error

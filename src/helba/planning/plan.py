@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from helba.bandits.terms import Accuracy
 from helba.numerics.argmax import Disclosure
 from helba.numerics.certificate import Certificate
 from helba.numerics.composite import CompositeSign
@@ -32,7 +33,8 @@ class Plan:
     are None in the paper's profile, which has comparisons of its own. Bytes are per round and after
     compression; `refresh_bytes_...` are per refreshed ciphertext. `updates` is how often the growth
     rule alone updates within the horizon; the trace rule may add more. Seconds are predictions for
-    the machine that `calibration` names.
+    the machine that `calibration` names. `accuracy` is that of every update; to an entry of the
+    comparison vector CKKS adds up to `comparison_error`, and the server `flood` on purpose.
     """
 
     request: PlanRequest
@@ -60,6 +62,9 @@ class Plan:
     calibration: str
     certificates: dict[str, Certificate]
     estimate_error: float
+    accuracy: Accuracy
+    comparison_error: float
+    flood: float
     score_range: float
     disclosure: Disclosure | None
     reasons: tuple[Choice, ...]
@@ -73,6 +78,11 @@ class Plan:
     def security(self) -> int:
         """The security level in bits."""
         return self.request.security
+
+    @property
+    def users(self) -> int:
+        """How many users share a ciphertext, and so a round: its seconds are those of all."""
+        return self.request.users
 
     @property
     def max_log2_qp(self) -> int:
@@ -137,6 +147,8 @@ class Plan:
             "score_range": self.score_range,
             "disclosure": None if self.disclosure is None else asdict(self.disclosure),
             "estimate_error": self.estimate_error,
+            "comparison_error": self.comparison_error,
+            "flood": self.flood,
             "certificates": {name: asdict(made) for name, made in self.certificates.items()},
             "reasons": [asdict(choice) for choice in self.reasons],
         }

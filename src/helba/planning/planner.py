@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from helba.bandits.terms import Accuracy
 from helba.errors import InvalidInput, RunFailed
 from helba.numerics.argmax import disclosure
 from helba.numerics.certificate import Certificate
 from helba.planning.calibration import Calibration, load_calibration
 from helba.planning.chain import levels_of
 from helba.planning.draft import Draft, Limit, Workshop
+from helba.planning.flooding import answer_flood
+from helba.planning.paper_packing import PaperLayout
 from helba.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
 from helba.planning.plan import Plan
 from helba.planning.precision import trace_reach
 from helba.planning.reasons import explain
 from helba.planning.request import PlanRequest
+from helba.planning.score import most_users
 from helba.planning.search import Found, find_draft, fits_slots, most_key_bytes, rotations_of
 from helba.planning.security import RING_DIMS, describe_ring
 from helba.planning.sizes import message_bytes, switching_key_bytes
 
 __all__ = ["make_plan"]
 
-# x x^T and r x, which the user knows in the clear.
+# Of the arms the user sends their features, and with a root those of the bonus apart; of its play
+# x x^T and r x, which it knows in the clear. In the paper's profile the server multiplies: x by row
+# and by column, and r.
+CONTEXTS = {"quadratic": 1, "sqrt": 2}
 STATISTICS = 2
+PAPER_MESSAGES = 5
 
 
 def make_plan(request: PlanRequest, *, calibration: Calibration | None = None) -> Plan:
@@ -74,9 +82,9 @@ def _assemble(found: Found, *, calibration: Calibration) -> Plan:
         sign=workshop.sign,
         method=workshop.method,
         layout="arms" if layout is None else layout.form,
-        slots=max(workshop.matrices.slots, 0 if layout is None else layout.compare_slots),
+        slots=max(workshop.matrices.slots, _round_slots(workshop)),
         rotations=rotations,
-        bootstrap_slots=workshop.matrices.slots if workshop.start else 0,
+        bootstrap_slots=workshop.renewal_slots if workshop.start else 0,
         round_levels=round_levels,
         update_levels=sum(
             levels_of(piece) for chain in (draft.inverse, draft.model) for piece in chain.pieces
@@ -86,7 +94,9 @@ def _assemble(found: Found, *, calibration: Calibration) -> Plan:
         refreshes_per_update=draft.refreshes_per_update,
         refresh_points=points if draft.renewals == 0 else (*points, "estimate", "next round"),
         updates=draft.updates,
-        bytes_up=message_bytes(parameters, level=top)
+        bytes_up=PAPER_MESSAGES * message_bytes(parameters, level=workshop.start)
+        if layout is None
+        else CONTEXTS[settings.bonus] * message_bytes(parameters, level=top)
         + STATISTICS * message_bytes(parameters, level=workshop.start),
         bytes_down=message_bytes(parameters, level=parameters.depth),
         refresh_bytes_up=message_bytes(parameters),
@@ -97,10 +107,37 @@ def _assemble(found: Found, *, calibration: Calibration) -> Plan:
         calibration=calibration.note,
         certificates=_certificates(workshop, draft),
         estimate_error=draft.estimate_error,
+        accuracy=_accuracy(workshop, draft),
+        comparison_error=draft.comparison_error,
+        flood=answer_flood(arms=settings.arms, method=workshop.method),
         score_range=draft.score_range,
         disclosure=seen,
         reasons=explain(workshop, draft=draft, rotations=len(rotations)),
     )
+
+
+def _round_slots(workshop: Workshop) -> int:
+    """Slots of the arms."""
+    if workshop.layout is not None:
+        return workshop.layout.compare_slots
+    return PaperLayout(dim=workshop.settings.dim, arms=workshop.settings.arms).slots
+
+
+def _accuracy(workshop: Workshop, draft: Draft) -> Accuracy:
+    """What every update promises, as the parties and the twin need it."""
+    settings = workshop.settings
+    noise = draft.inverse_noise
+    certified = Accuracy(
+        inverse_error=draft.inverse_error,
+        product_noise=noise.product,
+        renewal_noise=noise.renewal,
+        ending_noise=noise.ending,
+        piece=noise.piece,
+    )
+    left = certified.estimate_error(
+        settings, residual=draft.inverse_error, samples=settings.horizon
+    )
+    return replace(certified, estimate_noise=max(0.0, draft.estimate_error - left))
 
 
 def _certificates(workshop: Workshop, draft: Draft) -> dict[str, Certificate]:
@@ -161,6 +198,10 @@ def _refusal(request: PlanRequest, *, limit: Limit, calibration: Calibration) ->
         Limit.PRECISION: f"noise outgrows the certificates in rings up to {most}",
         Limit.KEYS: f"the rotation keys pass {most_key_bytes(request) >> 30} GiB",
     }[limit]
+    if request.users > 1 and limit is Limit.SLOTS:
+        slots = (request.ring_dim or RING_DIMS[-1]) // 2
+        fitting = most_users(dim=request.dim, arms=request.arms, max_slots=slots)
+        return InvalidInput("users", request.users, f"at most {max(1, fitting)} {where}: {why}")
     for name in _SHRINKING[limit]:
         largest = _largest(request, name=name, limit=limit, calibration=calibration)
         if largest is not None:

@@ -15,8 +15,18 @@ factor 2 s I - s^2 M have norms up to c, 1/lambda and sqrt(c/lambda). In the nor
 `numerics.inverse.plan_warm_start`, where V^(-1/2) E V^(1/2) is at most sqrt(c/lambda) ||E|| and
 V^(1/2) E V^(1/2) at most c ||E||, every product then adds at most
 nu = (2 sqrt(d) + 8)/8 * 3 eta sqrt(c/lambda) max(c, 1/lambda); the drift follows from the
-recurrence there. A refresh after the product adds its own noise, and the sum of T encrypted
-statistics adds sqrt(T) encryptions to V.
+recurrence there. The sum of T encrypted statistics adds sqrt(T) encryptions to V.
+
+*Renewals.* Giving X or M its levels back is no product: its error E is added to it, so that it
+counts with c ||E|| in X and with sqrt(c/lambda) ||E|| in M. A masked refresh adds 2 (encryption +
+rescaling) to an entry, whatever the entry is. Bootstrapping adds an error in proportion to the
+bound of the vector's entries (`planning.bootstrap`), and as it is no Gaussian, ||E|| is taken as
+d times that of an entry. Between Newton steps M and X share one vector. There
+V^(1/2) X V^(1/2) is at most I, so entries of X are at most 1/lambda and those of
+M = V^(1/2) (V^(1/2) X V^(1/2)) V^(-1/2) at most sqrt(c/lambda); after V A alone they are
+1 + reach times that. At the end of an update A is renewed, and the model, (w, A, 1), once more:
+both add to the residual, as c ||E||, and the model's renewal adds sqrt(c d) times the error of an
+entry to w in the norm of V. Bounds are `SLACK` larger, for what noise adds to the values.
 
 *Comparison vector.* A product of the sign's circuit adds eta' to a Chebyshev polynomial T_k, which
 later ones enlarge by at most k^2 in all (|T_n'| <= n^2); a stage with coefficients c_k adds
@@ -26,6 +36,7 @@ eta' sum |c_k| k^2, and later stages enlarge that by their steepest slopes.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 from helba.bandits.fast import INVERSE_ERROR
@@ -33,7 +44,7 @@ from helba.bandits.radius import confidence_radius
 from helba.bandits.settings import Settings
 from helba.errors import InvalidInput
 from helba.numerics.composite import CompositeSign
-from helba.numerics.inverse import WarmStart, plan_warm_start
+from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, InverseNoise, WarmStart, plan_warm_start
 from helba.numerics.stage import steepest
 from helba.planning.bootstrap import bootstrap_error
 from helba.planning.noise import TAILS, NoiseModel
@@ -44,6 +55,7 @@ from helba.planning.workload import root_range
 
 __all__ = [
     "MOST_INVERSE_ERROR",
+    "RenewalBounds",
     "cold_noise",
     "comparison_noise",
     "estimate_error",
@@ -51,6 +63,8 @@ __all__ = [
     "largest_eigenvalue",
     "longest_estimate",
     "plan_inverse",
+    "renewal_bounds",
+    "renewal_error",
     "root_noise",
     "score_noise",
     "trace_reach",
@@ -61,6 +75,8 @@ MOST_INVERSE_ERROR = 0.1
 # A batch's trace test answers one round late, and the round that passes the threshold adds one.
 UNSEEN_ROUNDS = 2
 ERROR_STEPS_PER_DECADE = 4
+# Values that are renewed may pass their bounds by what noise adds to them.
+SLACK = 1.0 + MOST_INVERSE_ERROR
 
 
 def largest_eigenvalue(settings: Settings) -> float:
@@ -78,22 +94,78 @@ def trace_reach(settings: Settings) -> float:
     return min(reach, settings.trace_threshold + UNSEEN_ROUNDS * step)
 
 
-def inverse_noise(settings: Settings, *, parameters: Parameters, slots: int, refresh: str) -> float:
-    """Return nu, what a matrix product in `slots` slots and a refresh may add; see the module."""
+@dataclass(frozen=True, kw_only=True)
+class RenewalBounds:
+    """Bounds on what an update renews: [M; X] between Newton steps, the inverse, the model."""
+
+    newton: float
+    inverse: float
+    model: float
+
+
+def renewal_bounds(settings: Settings, *, piece: int) -> RenewalBounds:
+    """Return the bounds; `piece` products lie between two renewals. See the module."""
+    ridge = settings.ridge
+    image = math.sqrt(largest_eigenvalue(settings) / ridge)
+    if piece == 1:  # V A itself is renewed, before a step has brought it below 1
+        image *= 1.0 + trace_reach(settings)
+    return RenewalBounds(
+        newton=SLACK * max(image, 1.0 / ridge),
+        inverse=SLACK / ridge,
+        model=SLACK * max(longest_estimate(settings), 1.0 / ridge, 1.0),
+    )
+
+
+def renewal_error(*, refresh: str, parameters: Parameters, slots: int, bound: float) -> float:
+    """Return what a renewal adds to an entry of a vector of `slots` with entries up to `bound`."""
+    if refresh == "bootstrap":
+        return bootstrap_error(parameters, bound=bound, slots=slots)
+    if refresh == "client":
+        model = NoiseModel(parameters)
+        return 2.0 * (model.encryption(slots) + model.rescaling(slots))
+    return 0.0
+
+
+def inverse_noise(
+    settings: Settings,
+    *,
+    parameters: Parameters,
+    slots: int,
+    refresh: str,
+    levels: int = 0,
+    renewal_slots: int = 1,
+) -> InverseNoise:
+    """Return what CKKS adds to an inverse computed in `slots` slots; see the module.
+
+    `levels` are those that a renewal leaves for products, and `renewal_slots` the slots of the
+    largest vector that is renewed.
+    """
     model, d, ridge = NoiseModel(parameters), settings.dim, settings.ridge
+    c = largest_eigenvalue(settings)
     spread = math.sqrt(2.0 * next_power_of_two(d))
     entry = 3.0 * (model.key_switching(slots) + spread * model.rescaling(slots))
-    if refresh == "client":
-        entry += 2.0 * (model.encryption(slots) + model.rescaling(slots))
-    elif refresh == "bootstrap":
-        entry += bootstrap_error(parameters)
-    c = largest_eigenvalue(settings)
     product = math.sqrt(c / ridge) * max(c, 1.0 / ridge) * entry
     statistics = math.sqrt(settings.horizon) * model.encryption(slots) / ridge
-    return float((2.0 * math.sqrt(d) + TAILS) / TAILS * (product + statistics))
+    gaussian = (2.0 * math.sqrt(d) + TAILS) / TAILS
+    if refresh == "none":
+        return InverseNoise(product=gaussian * (product + statistics))
+    piece = max(1, levels // MATRIX_PRODUCT_LEVELS)
+    bounds = renewal_bounds(settings, piece=piece)
+    norm = d if refresh == "bootstrap" else gaussian
+    newton, inverse, scoring = (
+        norm
+        * renewal_error(refresh=refresh, parameters=parameters, slots=renewal_slots, bound=bound)
+        for bound in (bounds.newton, bounds.inverse, bounds.model)
+    )
+    return InverseNoise(
+        product=gaussian * (product + statistics),
+        renewal=max(c, math.sqrt(c / ridge)) * newton,
+        piece=piece,
+        ending=c * (inverse + scoring),
+    )
 
 
-def plan_inverse(settings: Settings, *, noise: float) -> WarmStart | None:
+def plan_inverse(settings: Settings, *, noise: float | InverseNoise) -> WarmStart | None:
     """Return the warm start with the least error that reproduces itself, or None past the most.
 
     The error e of one update is where the next one starts: eigenvalues of V A lie in
@@ -115,12 +187,13 @@ def plan_inverse(settings: Settings, *, noise: float) -> WarmStart | None:
     return None
 
 
-def cold_noise(noise: float, *, steps: int) -> float:
+def cold_noise(noise: InverseNoise, *, steps: int) -> float:
     """Return what noise makes of a cold inverse: D <- 2 D + 2 nu a step, while V X is far from I.
 
-    It doubles in every step, to about c/lambda in all: the reason to start warm.
+    It doubles in every step, to about c/lambda in all: the reason to start warm. A renewal is taken
+    to follow every step.
     """
-    return 2.0 * noise * (2.0**steps - 1.0)
+    return 2.0 * (noise.product + noise.renewal) * (2.0**steps - 1.0) + noise.ending
 
 
 def root_noise(settings: Settings, *, slots: int, parameters: Parameters) -> float:
@@ -132,20 +205,33 @@ def root_noise(settings: Settings, *, slots: int, parameters: Parameters) -> flo
 
 
 def estimate_error(
-    settings: Settings, *, residual: float, parameters: Parameters, slots: int
+    settings: Settings,
+    *,
+    residual: float,
+    parameters: Parameters,
+    slots: int,
+    refresh: str,
+    renewal_slots: int = 1,
 ) -> float:
     """Return a bound on ||w - V^-1 g||_V after one refinement w + A (g - V w).
 
     e^2 r_max sqrt(T) is left of the inverse's error. The noise of V w, at most eta (c + ||w||) in
     an entry (it is spread like the inverse's) and sqrt(d) times that as a vector, goes through A:
-    1/sqrt(lambda) in the norm of V.
+    1/sqrt(lambda) in the norm of V. The renewal of the model adds sqrt(c d) times what it adds to
+    an entry.
     """
     model, ridge = NoiseModel(parameters), settings.ridge
     spread = math.sqrt(2.0 * next_power_of_two(settings.dim))
     entry = 2.0 * spread * (model.pending_key_switching(slots) + model.rescaling(slots))
-    image = entry * (largest_eigenvalue(settings) + longest_estimate(settings))
+    c = largest_eigenvalue(settings)
+    image = entry * (c + longest_estimate(settings))
     left = residual**2 * settings.reward_max * math.sqrt(settings.horizon)
-    return float(left + (1.0 + residual) * math.sqrt(settings.dim / ridge) * image)
+    bound = renewal_bounds(settings, piece=0).model
+    renewed = renewal_error(
+        refresh=refresh, parameters=parameters, slots=renewal_slots, bound=bound
+    )
+    through = (1.0 + residual) * math.sqrt(settings.dim / ridge) * image
+    return float(left + through + math.sqrt(c * settings.dim) * renewed)
 
 
 def longest_estimate(settings: Settings) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from helba.bandits.settings import Settings
 from helba.errors import InvalidInput, require_between, require_choice, require_whole
 from helba.planning.parameters import MOST_SCALE_BITS
+from helba.planning.score import require_users
 from helba.planning.security import RING_DIMS, SECURITY_LEVELS
 
 __all__ = ["ARGMAX_CHOICES", "REFRESHES", "PlanRequest"]
@@ -21,8 +22,9 @@ class PlanRequest:
 
     `refresh` says how levels come back: "client" (masked, by a user who is online), "bootstrap" (by
     the server alone) or "none". `argmax` is "product", "sum", or "auto": the product where it
-    stands well above the noise and fits, for it shows the winner only. `ring_dim`, `depth` and
-    `scale_bits` fix what the planner would choose.
+    stands well above the noise and fits, for it shows the winner only. `users` share a ciphertext:
+    a power of two, and more than one only with the fast profile and the quadratic bonus.
+    `ring_dim`, `depth` and `scale_bits` fix what the planner would choose.
     """
 
     dim: int
@@ -42,6 +44,7 @@ class PlanRequest:
     delta: float = 0.01
     trace_threshold: float = 1.0
     growth: float = 0.1
+    users: int = 1
     ring_dim: int | None = None
     depth: int | None = None
     scale_bits: int | None = None
@@ -57,6 +60,11 @@ class PlanRequest:
             require_whole("depth", self.depth, least=1, most=100)
         if self.scale_bits is not None:
             require_whole("scale_bits", self.scale_bits, least=35, most=MOST_SCALE_BITS)
+        require_users(self.users)
+        if self.users > 1 and (self.profile, self.bonus) != ("fast", "quadratic"):
+            raise InvalidInput(
+                "users", self.users, "1, but for the fast profile with the quadratic bonus"
+            )
         if self.profile == "paper" and self.argmax != "auto":
             raise InvalidInput("argmax", repr(self.argmax), "auto in the paper's profile")
         for name, low, high in (("length", 1e-6, 1e6), ("ridge", 1e-9, 1e9)):

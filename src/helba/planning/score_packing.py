@@ -23,7 +23,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from helba.errors import InvalidInput, require_at_least, require_choice, require_positive
+from helba.errors import (
+    InvalidInput,
+    require_at_least,
+    require_choice,
+    require_positive,
+    require_whole,
+)
 from helba.planning.matrix import require_square
 from helba.planning.score import ScoreLayout
 
@@ -40,10 +46,13 @@ class Answer:
     test: float | None
 
 
-def pack_contexts(layout: ScoreLayout, *, contexts: ArrayLike, gamma: float, scale: float) -> Array:
+def pack_contexts(
+    layout: ScoreLayout, *, contexts: ArrayLike, gamma: float, scale: float, user: int = 0
+) -> Array:
     """Return the slots of up to K contexts, one a row: features over `scale`, by pairs or arms.
 
     Scores may differ by at most `scale`: the caller knows the range of the model, this does not.
+    Only the slots of `user` are filled: what other users pack can be added.
     """
     rows = np.asarray(contexts, dtype=np.float64)
     if rows.ndim != 2 or not 1 <= len(rows) <= layout.arms or rows.shape[1] != layout.dim:
@@ -65,7 +74,7 @@ def pack_contexts(layout: ScoreLayout, *, contexts: ArrayLike, gamma: float, sca
     both = (a < real) & (b < real)
     grid = np.where(both, table[:, a] - table[:, b], 0.0)
     grid[layout.constant_feature] += (a < real).astype(np.float64) - (b < real)
-    return grid.ravel()
+    return np.where(layout.slots_of(user, among=layout.grid), grid, 0.0).ravel()
 
 
 def pack_model(layout: ScoreLayout, *, inverse: ArrayLike, estimate: ArrayLike) -> Array:
@@ -84,10 +93,10 @@ def pack_model(layout: ScoreLayout, *, inverse: ArrayLike, estimate: ArrayLike) 
 def pack_trace(layout: ScoreLayout, *, growth: ArrayLike, threshold: float, reach: float) -> Array:
     """Return the slots whose score is (Tr(A D) - threshold)/reach, for the symmetric D = `growth`.
 
-    By pairs it fills the free slot q = 0 only, to be added to a user's contexts; by arms all of
-    them, as contexts of their own. The sign that follows needs a score in [-1, 1], so `reach` must
-    be at least threshold and at least the largest Tr(A D) - threshold that can be: past it the
-    polynomial explodes (degrees (5, 3): 1.05 gives -1.07).
+    By pairs it fills the free slot q = 0 only, of the first user, to be added to the contexts; by
+    arms all of them, as contexts of their own. The sign that follows needs a score in [-1, 1], so
+    `reach` must be at least threshold and at least the largest Tr(A D) - threshold that can be:
+    past it the polynomial explodes (degrees (5, 3): 1.05 gives -1.07).
     """
     require_positive("reach", reach)
     matrix = require_square("growth", growth, dim=layout.dim)
@@ -106,18 +115,22 @@ def svec(matrix: Array) -> Array:
 
 
 def read_answer(
-    layout: ScoreLayout, *, values: ArrayLike, method: str, riding: bool = False
+    layout: ScoreLayout, *, values: ArrayLike, method: str, riding: bool = False, user: int = 0
 ) -> Answer:
-    """Return b and, if the update test rode along, its value, from decrypted slots.
+    """Return b of `user` and, if the update test rode along, its value, from decrypted slots.
 
-    b stands in the second copy of the grid. Slot 0 holds b_0 + test (sum) or (1 + b_0) test
-    (product; two arms are a sum): see `circuits.argmax`.
+    The test goes to the first user only. b stands in the second copy of the grid. Slot 0 holds
+    b_0 + test (sum) or (1 + b_0) test (product; two arms are a sum): see `circuits.argmax`.
     """
     require_choice("method", method, ("product", "sum"))
     slots = np.asarray(values, dtype=np.float64)
     if slots.shape != (layout.compare_slots,):
         raise InvalidInput("values", f"shape {slots.shape}", f"{layout.compare_slots} numbers")
-    b = slots[layout.grid : layout.grid + layout.arms].copy()
+    require_whole("user", user, least=0, most=layout.users - 1)
+    first = layout.grid + user * layout.padded_arms
+    b = slots[first : first + layout.arms].copy()
+    if riding and user != 0:
+        raise InvalidInput("user", user, "0 to read the update test")
     if not riding:
         return Answer(b, None)
     if method == "sum" or layout.arms == 2:

@@ -22,11 +22,11 @@ from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS
 from helba.numerics.sign import cheapest_composition
 from helba.planning.calibration import Calibration
 from helba.planning.chain import levels_of
-from helba.planning.compare_cost import acomp_rotations
 from helba.planning.draft import LEAST_LEVELS, Draft, Limit, Workshop
 from helba.planning.extent import count_updates
 from helba.planning.matrix import MatrixLayout
 from helba.planning.model import ModelAssembly
+from helba.planning.paper_packing import PaperLayout
 from helba.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
 from helba.planning.request import PlanRequest
 from helba.planning.score import ScoreLayout, choose_score_layout
@@ -114,7 +114,8 @@ def rotations_of(workshop: Workshop, *, max_slots: int) -> tuple[int, ...]:
     if workshop.layout is not None and workshop.method is not None:
         steps.update(workshop.layout.rotations_for(workshop.method))
     else:
-        steps.update(acomp_rotations(workshop.settings.arms))
+        settings = workshop.settings
+        steps.update(PaperLayout(dim=settings.dim, arms=settings.arms).rotations)
     return tuple(sorted({step % max_slots for step in steps} - {0}))
 
 
@@ -222,9 +223,14 @@ def fits_slots(request: PlanRequest) -> bool:
 def _layouts(request: PlanRequest, *, max_slots: int) -> tuple[MatrixLayout, ScoreLayout | None]:
     matrices = MatrixLayout(dim=request.dim, max_slots=max_slots)
     if request.profile == "paper":
+        needed = PaperLayout(dim=request.dim, arms=request.arms).slots
+        if needed > max_slots:
+            raise InvalidInput("max_slots", max_slots, f"at least {needed}")
         return matrices, None
     if request.bonus == "quadratic":
-        layout = choose_score_layout(dim=request.dim, arms=request.arms, max_slots=max_slots)
+        layout = choose_score_layout(
+            dim=request.dim, arms=request.arms, max_slots=max_slots, users=request.users
+        )
         return matrices, layout
     # The root is taken of each arm's bonus, so scores cannot come as differences.
     layout = ScoreLayout(dim=request.dim, arms=request.arms, form="arms")

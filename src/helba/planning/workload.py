@@ -1,8 +1,11 @@
 """What a round and an update of the fast profile do, as steps with their costs.
 
-A round: scores, sign, argmax. With the sqrt bonus the root comes between scores and comparison, and
-scores are by arms. An update: Newton steps from the last inverse (`inverse_steps`), then, from the
-refreshed inverse, the estimate with one refinement and the model's layout (`model_steps`).
+A round: scores, sign, argmax, and for several users the clearing of their answers. With the sqrt
+bonus the root comes between scores and comparison, and scores are by arms. A refresh renews what
+the next step works on; sums that wait near the top (the means beside the root, the trace of the
+update test) are not part of that. An update: Newton steps from the last inverse (`inverse_steps`),
+then, from the refreshed inverse, the estimate with one refinement and the model's layout
+(`model_steps`).
 """
 
 from __future__ import annotations
@@ -10,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from helba.bandits.fast import ROOT_ROUNDS, ROOT_SHARE
+from helba.bandits.fast import ROOT_ROUNDS
 from helba.bandits.settings import Settings
 from helba.numerics.composite import CompositeSign
-from helba.numerics.root import root_iterations
 from helba.planning.chain import Step
+from helba.planning.clearing import clearing_cost
 from helba.planning.compare_cost import argmax_cost, root_cost
 from helba.planning.cost import Cost
 from helba.planning.matrix import MatrixLayout, MatrixProduct
@@ -22,6 +25,7 @@ from helba.planning.matrix_cost import estimate_cost, refinement_cost
 from helba.planning.model import ModelAssembly
 from helba.planning.packing import cyclic_cost, cyclic_stages
 from helba.planning.polynomial import SLOTWISE, polynomial_cost
+from helba.planning.root_packing import normal_root
 from helba.planning.score import ScoreLayout, score_cost
 
 __all__ = ["inverse_steps", "model_steps", "root_range", "root_steps", "round_steps"]
@@ -36,7 +40,10 @@ def round_steps(
     sums = _groups(layout.features, radix=layout.radix)
     whole = score_cost(layout, riding=riding)
     if settings.bonus == "quadratic":
-        return (Step(name="scores", cost=whole, groups=sums * whole.products), *compare)
+        scores = Step(name="scores", cost=whole, groups=sums * whole.products)
+        if layout.users == 1:
+            return (scores, *compare)
+        return (scores, *compare, Step(name="clearing", cost=clearing_cost(layout)))
     # <w, x> and x^T A x are summed apart; what scoring by arms costs above its sums is spreading.
     single = Cost(levels=1, products=1) + cyclic_cost(count=layout.features, radix=layout.radix)
     spread = Cost(
@@ -46,8 +53,7 @@ def round_steps(
     )
     sides = whole.products + 1
     summing = Cost(levels=1, products=sides * single.products, rotations=sides * single.rotations)
-    low, high = root_range(settings)
-    count = root_iterations(low=low, high=high, error=ROOT_SHARE * low**0.5)
+    high, count = normal_root(max(ROOT_ROUNDS, settings.horizon))
     return (
         Step(name="scores", cost=summing, groups=sums * sides),
         *root_steps(high=high, iterations=count),
@@ -64,23 +70,23 @@ def root_range(settings: Settings) -> tuple[float, float]:
 
 
 def root_steps(*, high: float, iterations: int) -> tuple[Step, ...]:
-    """Return the steps of the square root; two ciphertexts, and the mean's, are on the way."""
+    """Return the steps of the square root; two ciphertexts are on the way."""
     whole = root_cost(high=high, iterations=iterations)
     first = Cost(levels=1, plain_products=whole.plain_products)
     if iterations == 0:
         return (Step(name="root", cost=first),)
     middle = [
-        Step(name="root", cost=Cost(levels=2, products=3), state=3) for _ in range(iterations - 1)
+        Step(name="root", cost=Cost(levels=2, products=3), state=2) for _ in range(iterations - 1)
     ]
     # The first division and the last product share the levels that the steps leave.
-    last = Step(name="root", cost=Cost(levels=1, products=1), state=3)
-    return (Step(name="root", cost=first, state=2), *middle, last)
+    last = Step(name="root", cost=Cost(levels=1, products=1), state=2)
+    return (Step(name="root", cost=first), *middle, last)
 
 
 def _compare_steps(
     layout: ScoreLayout, *, sign: CompositeSign, method: str, riding: bool
 ) -> tuple[Step, ...]:
-    """The sign stage by stage, then the argmax."""
+    """The sign stage by stage, then the argmax: a sum, or one product after the other."""
     *stages, last = sign.orders
     steps = [Step(name="sign", cost=polynomial_cost(order)) for order in stages]
     steps.append(Step(name="sign", cost=polynomial_cost(last, outputs=(SLOTWISE,))))
@@ -92,8 +98,12 @@ def _compare_steps(
         plain_products=whole.plain_products - done.plain_products,
         rotations=whole.rotations - done.rotations,
     )
-    groups = () if rest.products else _groups(layout.padded_arms, radix=layout.radix)
-    return (*steps, Step(name="argmax", cost=rest, groups=groups))
+    if not rest.products:
+        groups = _groups(layout.padded_arms, radix=layout.radix)
+        return (*steps, Step(name="argmax", cost=rest, groups=groups))
+    *tree, close = [Cost(levels=1, products=1, rotations=1)] * rest.products
+    close |= Cost(plain_products=rest.plain_products)
+    return (*steps, *(Step(name="argmax", cost=cost) for cost in (*tree, close)))
 
 
 @lru_cache(maxsize=256)
@@ -112,21 +122,26 @@ def inverse_steps(matrices: MatrixLayout, *, newton_steps: int) -> tuple[Step, .
 
 @lru_cache(maxsize=64)
 def model_steps(matrices: MatrixLayout, *, layout: ScoreLayout | None) -> tuple[Step, ...]:
-    """Return the estimate, its refinement, and the model's layout, from a fresh inverse."""
+    """Return the estimate, its refinement, and the model's layout, from a fresh inverse.
+
+    Without a layout, in the paper's profile, the estimate is all.
+    """
     rows, columns, spread = (
         tuple(map(len, stages))
         for stages in (matrices.sum_rows, matrices.sum_columns, matrices.spread_columns)
     )
-    refinement = refinement_cost(matrices)
-    steps = (
-        Step(name="estimate", cost=estimate_cost(matrices), groups=rows),
-        Step(name="refinement", cost=refinement, state=2, groups=columns + spread + rows),
-    )
+    estimate = Step(name="estimate", cost=estimate_cost(matrices), groups=rows)
     if layout is None:
-        return steps
+        return (estimate,)
+    refinement = Step(
+        name="refinement",
+        cost=refinement_cost(matrices),
+        state=2,
+        groups=columns + spread + rows,
+    )
     assembly = ModelAssembly(matrix=matrices, score=layout)
     copies = tuple(len(stage) for stage in assembly.spread)
-    return (*steps, Step(name="model", cost=assembly.cost, groups=copies))
+    return (estimate, refinement, Step(name="model", cost=assembly.cost, groups=copies))
 
 
 def _matrix_step(product: MatrixProduct, *, name: str) -> Step:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,33 @@ import numpy as np
 from helba.engine.ckks.context import open_context, reason_of
 from helba.engine.ckks.correction import DivisionCorrection
 from helba.engine.ckks.process import require_own_randomness
+from helba.engine.ckks.share import decode_coefficients, flood_shares, join_shares
+from helba.engine.ckks.template import (
+    COEFFICIENTS,
+    EVALUATIONS,
+    Residues,
+    pack_residues,
+    read_residues,
+)
 from helba.engine.ckks.wire import LIBRARY, CiphertextForm
 from helba.engine.engine import Engine
 from helba.engine.keys import EvaluationKey, PublicKey, SecretKey
 from helba.engine.primitives import Array
 from helba.engine.vector import Body
-from helba.errors import EngineError
+from helba.errors import DamagedData, EngineError
 
 __all__ = ["CkksEngine"]
 
 PLAINTEXT_CACHE_BYTES = 1 << 30
+# What ciphertexts of a kind look like: a fresh encryption, one at the scale of the top, or a share,
+# the single polynomial that decrypting such a one leaves.
+FORMS = {
+    "vector": "fresh",
+    "refresh request": "masked",
+    "refresh reply": "fresh",
+    "opening request": "masked",
+    "pending refresh": "share",
+}
 
 
 class CkksEngine(Engine):
@@ -42,11 +60,12 @@ class CkksEngine(Engine):
         self._context = open_context(self.parameters)
         self._towers = self.parameters.depth + 1
         self._scales = [self._context.GetScalingFactorReal(i) for i in range(self._towers)]
+        self._plaintext_lock = Lock()  # several threads may compute with one engine
         self._plaintext_bytes = 0
         self._plaintexts: OrderedDict[tuple[bytes, int, int], Any] = OrderedDict()
         self._forms: dict[tuple[str, int, int], CiphertextForm] = {}
         self._correction: DivisionCorrection | None = None  # made at the first rotation
-        self._throw_away: Any = None  # rounds the server's own mask; made at the first refresh
+        self._throw_away: Any = None  # made when needed, see `_own_key`
 
     def _encrypt(self, clear: Array, level: int) -> Any:
         require_own_randomness()
@@ -89,6 +108,22 @@ class CkksEngine(Engine):
     def _multiply_plain(self, body: Body, clear: Array) -> Any:
         plaintext = self._plaintext(clear, level=body.level, degree=1)
         return self._timed("multiply_plain", self._context.EvalMult, body.payload, plaintext)
+
+    def _prepare(self, clear: Array, level: int) -> Any:
+        return self._encode(clear, level=level, degree=1, slots=len(clear))
+
+    def _add_prepared(self, body: Body, prepared: Any) -> Any:
+        return self._timed("add_plain", self._context.EvalAdd, body.payload, prepared)
+
+    def _multiply_prepared(self, body: Body, prepared: Any) -> Any:
+        return self._timed("multiply_plain", self._context.EvalMult, body.payload, prepared)
+
+    def _copy(self, body: Body) -> Any:
+        return self._timed("add", body.payload.Clone)
+
+    def _add_onto(self, total: Body, body: Body) -> Any:
+        self._timed("add", self._context.EvalAddInPlace, total.payload, body.payload)
+        return total.payload
 
     def _multiply_scalar(self, body: Body, factor: float, level: int) -> Any:
         """Drop to `level` and multiply by the number that also corrects the scale to S_l^2."""
@@ -181,23 +216,64 @@ class CkksEngine(Engine):
         mask = nothing.Clone()
         mask.SetElements([uniform, nothing.GetElements()[0]])
         sent = timed("refresh", context.EvalAdd, low, mask)
-        if self._throw_away is None:
-            self._throw_away = timed("refresh", context.KeyGen).secretKey
-        kept = timed(
-            "refresh",
-            context.IntBootDecrypt,
-            self._throw_away,
-            timed("refresh", context.EvalNegate, mask),
-        )
+        negated = timed("refresh", context.EvalNegate, mask)
+        kept = timed("refresh", context.IntBootDecrypt, self._own_key(), negated)
         return sent, kept
 
     def _answer_refresh(self, request: Any, secret_key: SecretKey) -> Any:
         require_own_randomness()
         share = self._timed("refresh", self._context.IntBootDecrypt, secret_key._payload, request)
+        share = self._timed("refresh", self._narrowed, share)
         return self._timed("refresh", self._context.IntBootEncrypt, self.public_key._payload, share)
 
     def _finish_refresh(self, reply: Any, mask: Any) -> Any:
-        return self._timed("refresh", self._context.IntBootAdd, reply, mask)
+        narrow = self._timed("refresh", self._narrowed, mask)
+        return self._timed("refresh", self._context.IntBootAdd, reply, narrow)
+
+    def _narrowed(self, share: Any) -> Any:
+        """The share without the coefficients that its slots are not read from.
+
+        These carry noise by which the copies of a repeated vector differ. Circuits that rely on the
+        period multiply one copy with another, so that an iteration which contracts the error of its
+        value may enlarge that of the differences: Newton's inverse doubles it in every step.
+        """
+        slots = share.GetSlots()
+        gap = self.parameters.ring_dim // (2 * slots)
+        if gap == 1:
+            return share
+        form = self._form("share", slots, self.parameters.depth - 1)
+        residues = form.gather(share)
+        narrow = np.zeros_like(residues)
+        narrow[:, ::gap] = residues[:, ::gap]
+        return form.fill(narrow)
+
+    # -- opening
+
+    def _begin_opening(self, body: Body, slots: int) -> tuple[Any, Any]:
+        request, mask = self._begin_refresh(body)
+        return request, self._readable(mask, slots=slots)
+
+    def _answer_opening(self, request: Any, secret_key: SecretKey, slots: int, flood: float) -> Any:
+        share = self._timed("opening", self._context.IntBootDecrypt, secret_key._payload, request)
+        bound = flood * self._scales[0] / (2 * slots)
+        return flood_shares(
+            self._readable(share, slots=slots), moduli=self._last_moduli, bound=bound
+        )
+
+    def _finish_opening(self, reply: Any, mask: Any) -> Array:
+        coefficients = join_shares(reply, mask, moduli=self._last_moduli)
+        if not float(np.abs(coefficients).max()) <= self.most_masked * self._scales[0]:
+            raise DamagedData("the reply does not fit its mask")
+        return decode_coefficients(coefficients, scale=self._scales[0])
+
+    def _readable(self, share: Any, *, slots: int) -> Residues:
+        """The coefficients of a share that `slots` slots are read from."""
+        residues = self._form("share", slots, self.parameters.depth - 1).gather(share)
+        return np.ascontiguousarray(residues[:, :: self.parameters.ring_dim // (2 * slots)])
+
+    @property
+    def _last_moduli(self) -> tuple[int, ...]:
+        return self._form("share", 1, self.parameters.depth - 1).template.moduli
 
     def _at_two_towers(self, body: Body) -> Any:
         """The value on the last two towers at the scale of the top, where it will come back.
@@ -240,34 +316,49 @@ class CkksEngine(Engine):
     # -- bytes
 
     def _dump(self, payload: Any, *, kind: str, slots: int, level: int) -> bytes:
-        return self._form(kind, slots, level).dump(payload)
+        if kind in ("opening reply", "pending opening"):
+            return pack_residues(payload)
+        return self._form(FORMS[kind], slots, level).dump(payload)
 
     def _load(self, data: memoryview, *, kind: str, slots: int, level: int) -> Any:
-        return self._form(kind, slots, level).load(data)
+        if kind in ("opening reply", "pending opening"):
+            return read_residues(data, ring_dim=2 * slots, moduli=self._last_moduli)
+        return self._form(FORMS[kind], slots, level).load(data)
 
-    def _form(self, kind: str, slots: int, level: int) -> CiphertextForm:
-        """What ciphertexts of a kind and shape share, from a fresh one; made once for each."""
-        key = (kind, slots, level)
+    def _form(self, form: str, slots: int, level: int) -> CiphertextForm:
+        """What ciphertexts of one shape have in common, from a fresh one; made once for each."""
+        key = (form, slots, level)
         if key not in self._forms:
-            sample = self._encrypt(np.zeros(slots), level)
-            if kind == "refresh request":  # at the scale of the top, see `_at_two_towers`
+            sample, residues = self._encrypt(np.zeros(slots), level), EVALUATIONS
+            if form != "fresh":  # at the scale of the top, see `_at_two_towers`
                 sample.SetScalingFactor(self._scales[0])
-            self._forms[key] = CiphertextForm.of(sample, parameters=self.parameters)
+            if form == "share":
+                secret, residues = self._own_key(), COEFFICIENTS
+                sample = self._context.IntBootDecrypt(secret, sample)
+            self._forms[key] = CiphertextForm.of(sample, parameters=self.parameters, form=residues)
         return self._forms[key]
+
+    def _own_key(self) -> Any:
+        """A secret key that decrypts nothing: it brings polynomials of our own to their form."""
+        if self._throw_away is None:
+            require_own_randomness()
+            self._throw_away = self._timed("refresh", self._context.KeyGen).secretKey
+        return self._throw_away
 
     # -- plaintexts
 
     def _plaintext(self, clear: Array, *, level: int, degree: int) -> Any:
         """The encoded values; masks come back in every circuit, so the last ones are kept."""
         key = (clear.tobytes(), level, degree)
-        found = self._plaintexts.pop(key, None)
-        if found is None:
-            found = self._encode(clear, level=level, degree=degree, slots=len(clear))
-            self._plaintext_bytes += self._bytes_at(level)
-        self._plaintexts[key] = found
-        while self._plaintext_bytes > PLAINTEXT_CACHE_BYTES:
-            (_, dropped, _), _ = self._plaintexts.popitem(last=False)
-            self._plaintext_bytes -= self._bytes_at(dropped)
+        with self._plaintext_lock:
+            found = self._plaintexts.pop(key, None)
+            if found is None:
+                found = self._encode(clear, level=level, degree=degree, slots=len(clear))
+                self._plaintext_bytes += self._bytes_at(level)
+            self._plaintexts[key] = found
+            while self._plaintext_bytes > PLAINTEXT_CACHE_BYTES:
+                (_, dropped, _), _ = self._plaintexts.popitem(last=False)
+                self._plaintext_bytes -= self._bytes_at(dropped)
         return found
 
     def _bytes_at(self, level: int) -> int:
@@ -278,7 +369,7 @@ class CkksEngine(Engine):
         make = self._context.MakeCKKSPackedPlaintext
         self.tally.encodings += 1
         try:
-            return self._timed("encode", make, clear.tolist(), degree, level, None, slots)
+            return self._timed("encode", make, clear, degree, level, None, slots)
         except RuntimeError as error:
             raise EngineError(f"the values cannot be encoded: {reason_of(error)}") from error
 

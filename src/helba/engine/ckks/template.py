@@ -10,7 +10,7 @@ much shorter is not unpacked. A row of nothing but zeros is none either. Such ar
 a ciphertext that hides nothing, of a vector minus itself for example.
 
 A row of residues stands in the serialised form as the ring dimension (64 bits), the residues (64
-bits each), their modulus (64 bits) and the form, which is 0 for evaluations (32 bits).
+bits each), their modulus (64 bits) and the form (32 bits): 0 for evaluations, 1 for coefficients.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from helba.engine.packing import pack_words, unpack_words
 from helba.errors import DamagedData, EngineError
 
 __all__ = [
+    "COEFFICIENTS",
+    "EVALUATIONS",
     "LEAST_SHARE",
     "Residues",
     "Template",
@@ -39,6 +41,8 @@ __all__ = [
 
 Residues = NDArray[np.uint64]
 
+EVALUATIONS, COEFFICIENTS = 0, 1
+
 LEAST_SHARE = 0.9  # of the entropy of uniform residues, in what they are packed to
 
 _LENGTH = struct.Struct("<Q")
@@ -48,22 +52,26 @@ _MOST_MODULUS = 1 << 61
 
 @dataclass(frozen=True, kw_only=True)
 class Template:
-    """`chunks` of structure before, between and after the rows, one row for each of `moduli`."""
+    """`chunks` of structure before, between and after the rows, one row for each of `moduli`.
+
+    `form` is that of the rows: 0 for evaluations, 1 for coefficients.
+    """
 
     ring_dim: int
     moduli: tuple[int, ...]
     chunks: tuple[bytes, ...]
+    form: int = EVALUATIONS
 
     @classmethod
-    def of(cls, sample: bytes, *, ring_dim: int) -> Template:
+    def of(cls, sample: bytes, *, ring_dim: int, form: int = EVALUATIONS) -> Template:
         """Return the template of a serialised object that was made here."""
         moduli, chunks, start = [], [], 0
-        for offset, modulus in _discover_rows(sample, ring_dim=ring_dim):
+        for offset, modulus in _discover_rows(sample, ring_dim=ring_dim, form=form):
             moduli.append(modulus)
             chunks.append(sample[start:offset])
             start = offset + 8 * ring_dim
         chunks.append(sample[start:])
-        return cls(ring_dim=ring_dim, moduli=tuple(moduli), chunks=tuple(chunks))
+        return cls(ring_dim=ring_dim, moduli=tuple(moduli), chunks=tuple(chunks), form=form)
 
     def with_tag(self, tag: str, *, old: str) -> Template:
         """Return the template of the same object of another key."""
@@ -76,7 +84,7 @@ class Template:
         Only rows count: OpenFHE writes the same ciphertext in several ways, depending on which of
         its polynomials share their description.
         """
-        offsets = find_rows(data, ring_dim=self.ring_dim, moduli=self.moduli)
+        offsets = find_rows(data, ring_dim=self.ring_dim, moduli=self.moduli, form=self.form)
         return gather_rows(data, offsets, ring_dim=self.ring_dim)
 
     def read(self, packed: memoryview) -> Residues:
@@ -117,12 +125,19 @@ def require_entropy(packed: memoryview, *, ring_dim: int, moduli: Sequence[int])
         raise DamagedData("the packed residues are shorter than residues can be")
 
 
-def find_rows(data: bytes, *, ring_dim: int, moduli: Sequence[int], start: int = 0) -> list[int]:
+def find_rows(
+    data: bytes,
+    *,
+    ring_dim: int,
+    moduli: Sequence[int],
+    start: int = 0,
+    form: int = EVALUATIONS,
+) -> list[int]:
     """Return where the rows with these moduli begin, in order; `EngineError` if one is missing."""
     length = _LENGTH.pack(ring_dim)
     offsets = []
     for modulus in moduli:
-        end = _END.pack(modulus, 0)
+        end = _END.pack(modulus, form)
         start = data.find(length, start)
         while start >= 0 and not data.startswith(end, start + 8 + 8 * ring_dim):
             start = data.find(length, start + 1)
@@ -141,13 +156,13 @@ def gather_rows(data: bytes, offsets: Sequence[int], *, ring_dim: int) -> Residu
     return residues
 
 
-def _discover_rows(data: bytes, *, ring_dim: int) -> Iterator[tuple[int, int]]:
+def _discover_rows(data: bytes, *, ring_dim: int, form: int) -> Iterator[tuple[int, int]]:
     """Rows of a trusted object and their moduli: q = 1 mod 2N, and all residues are below q."""
     length = _LENGTH.pack(ring_dim)
     start = data.find(length)
     while start >= 0 and start + 8 + 8 * ring_dim + _END.size <= len(data):
-        modulus, form = _END.unpack_from(data, start + 8 + 8 * ring_dim)
-        if form == 0 and modulus < _MOST_MODULUS and modulus % (2 * ring_dim) == 1:
+        modulus, found = _END.unpack_from(data, start + 8 + 8 * ring_dim)
+        if found == form and modulus < _MOST_MODULUS and modulus % (2 * ring_dim) == 1:
             row = np.frombuffer(data, dtype="<u8", count=ring_dim, offset=start + 8)
             if int(row.max()) < modulus:
                 yield start + 8, modulus

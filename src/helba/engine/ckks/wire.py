@@ -17,7 +17,7 @@ import openfhe as fhe
 
 from helba.engine.ckks.context import open_context, reason_of
 from helba.engine.ckks.process import require_own_randomness
-from helba.engine.ckks.template import Residues, Template, pack_residues
+from helba.engine.ckks.template import EVALUATIONS, Residues, Template, pack_residues
 from helba.errors import DamagedData, EngineError
 from helba.planning.parameters import Parameters
 
@@ -47,26 +47,33 @@ class CiphertextForm:
     scale: float
 
     @classmethod
-    def of(cls, sample: Any, *, parameters: Parameters) -> CiphertextForm:
-        """Return the form of a fresh encryption."""
+    def of(cls, sample: Any, *, parameters: Parameters, form: int = EVALUATIONS) -> CiphertextForm:
+        """Return the form of a fresh encryption, or of what the owner's decryption leaves of it."""
         data = fhe.Serialize(sample, fhe.BINARY)
-        template = Template.of(data, ring_dim=parameters.ring_dim)
-        if len(template.moduli) != 2 * (parameters.depth + 1 - sample.GetLevel()):
+        template = Template.of(data, ring_dim=parameters.ring_dim, form=form)
+        towers = parameters.depth + 1 - sample.GetLevel()
+        if len(template.moduli) != sample.NumberCiphertextElements() * towers:
             raise EngineError("OpenFHE writes ciphertexts in another way than it did")
         return cls(template=template, shape=_shape(sample), scale=sample.GetScalingFactor())
 
     def dump(self, ciphertext: Any) -> bytes:
         """Return the packed residues; `EngineError` if the ciphertext has another form."""
+        return pack_residues(self.gather(ciphertext))
+
+    def gather(self, ciphertext: Any) -> Residues:
+        """Return the residues; `EngineError` if the ciphertext has another form."""
         alike = math.isclose(ciphertext.GetScalingFactor(), self.scale, rel_tol=SCALE_TOLERANCE)
         if _shape(ciphertext) != self.shape or not alike:
             raise EngineError("a ciphertext does not have the form of its kind, level and slots")
-        return pack_residues(self.template.gather(fhe.Serialize(ciphertext, fhe.BINARY)))
+        return self.template.gather(fhe.Serialize(ciphertext, fhe.BINARY))
 
     def load(self, packed: memoryview) -> Any:
         """Return the ciphertext with these residues, or raise `DamagedData`."""
-        return parse(
-            fhe.DeserializeCiphertextString, self.template.fill(self.template.read(packed))
-        )
+        return self.fill(self.template.read(packed))
+
+    def fill(self, residues: Residues) -> Any:
+        """Return the ciphertext with these residues, which are known to be sound."""
+        return parse(fhe.DeserializeCiphertextString, self.template.fill(residues))
 
 
 def dump_public_key(key: Any, *, parameters: Parameters) -> bytes:

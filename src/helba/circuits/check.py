@@ -1,0 +1,71 @@
+"""Whether a new model may replace the one in use: one bit, from a helper who learns nothing.
+
+r = ||I - V A||_F^2 + ||after - before||^2 is 0 but for noise if every refresh on the way was
+answered rightly; a wrong share makes it huge. The helper gets, in every slot with a secret random
+sign s of its own,
+
+    s (1 - r/limit) + noise,    noise uniform in [-1/2, 1/2],
+
+and returns the signs it reads. They are all s if r < limit/2, and all -s if r > 3 limit/2; what
+wraps around the modulus reads as random signs, which equal s with probability 2^-n for n of them.
+Nothing explodes, for there is no polynomial. To the helper slots are fair coins with uniform noise,
+shifted by r/limit: that is the total variation by which a slot depends on r.
+
+||I - V A||_F bounds the spectral norm of V^(1/2) A V^(1/2) - I, whose matrix is similar to I - V A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.circuits.matrix import residual, squared_norm
+from helba.circuits.packing import add_rotations
+from helba.engine import EncryptedVector, Engine
+from helba.errors import require_positive
+from helba.planning.matrix import MatrixLayout
+from helba.planning.stages import Stages
+
+__all__ = ["CHECK_LEVELS", "inverse_residual", "signed_check", "squared_change"]
+
+# Product (2), square, signs.
+CHECK_LEVELS = 4
+
+
+def inverse_residual(
+    engine: Engine, *, design: EncryptedVector, inverse: EncryptedVector, layout: MatrixLayout
+) -> EncryptedVector:
+    """Return ||I - V A||_F^2 in p^2 slots, at the last level but one."""
+    level = engine.parameters.depth - CHECK_LEVELS
+    V, A = (engine.lower(matrix, level) for matrix in (design, inverse))
+    wrong = residual(engine, matrix=V, inverse=A, layout=layout)
+    return squared_norm(engine, matrix=wrong, layout=layout)
+
+
+def squared_change(
+    engine: Engine, *, before: EncryptedVector, after: EncryptedVector, stages: Stages
+) -> EncryptedVector:
+    """Return the sum of the squared differences over `stages`, at the last level but one.
+
+    `before` was sent to be refreshed, two levels or more left, and `after` came back.
+    """
+    level = engine.parameters.depth - 2
+    change = engine.subtract(*(engine.lower(vector, level) for vector in (after, before)))
+    return add_rotations(engine, engine.multiply(change, change), stages=stages)
+
+
+def signed_check(
+    engine: Engine,
+    r: EncryptedVector,
+    *,
+    limit: float,
+    signs: Sequence[int],
+    noise: NDArray[np.float64],
+) -> EncryptedVector:
+    """Return s (1 - r/limit) + noise, re-randomised; `signs` and `noise` have one entry a slot."""
+    require_positive("limit", limit)
+    s = np.asarray(signs, dtype=np.float64)
+    signed = engine.add_plain(engine.multiply_plain(r, -s / limit), s)
+    return engine.add(signed, engine.encrypt(noise, level=signed.level))
