@@ -1,0 +1,314 @@
+"""How many users a second one server answers when they share ciphertexts.
+
+A batch goes from the users' ciphertexts to one answer for each: the ciphertexts are added up, one
+evaluation compares everybody's arms, and every answer is cleared of the others and flooded. All of
+that counts in `recommendations_per_second`; reading the users' messages and writing the answers
+counts in `recommendations_per_second_with_messages`. What users do themselves is reported beside,
+and `core_seconds`, what a batch takes of one core, messages apart: on a busy machine that is less
+than it takes by the clock.
+
+Each core serves a batch of its own: that wastes less than sharing every operation between them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.circuits.argmax import comparison_vector
+from helba.circuits.batch import Clearing
+from helba.circuits.scores import score_differences
+from helba.engine import EncryptedVector, Engine, KeySet, get_scheme
+from helba.engine.parallel import run_parallel
+from helba.errors import InvalidInput, RunFailed, require_positive
+from helba.planning.plan import Plan
+from helba.planning.planner import make_plan
+from helba.planning.request import PlanRequest
+from helba.planning.score import ScoreLayout, most_users
+from helba.planning.score_packing import pack_contexts, pack_model, read_answer
+
+__all__ = ["measure_throughput"]
+
+Array = NDArray[np.float64]
+
+SEED = 20261115
+HORIZON = 1000
+# The users' ciphertexts are made and added in portions: a server would not keep them either.
+PORTION = 32
+# Messages that every core reads and writes, and contexts that it encrypts, to learn what one takes.
+MESSAGES = 16
+ENCRYPTIONS = 8
+CHECKED_ANSWERS = 16
+
+
+def measure_throughput(
+    *,
+    dim: int,
+    arms: int,
+    users: int | None = None,
+    seconds: float = 10.0,
+    security: int = 128,
+) -> dict[str, Any]:
+    """Serve one batch again and again for `seconds`, at least once, after one to warm up.
+
+    Without `users` as many as fit the ring that is chosen for one. Raises `RunFailed` if an answer
+    is not the right one.
+    """
+    require_positive("seconds", seconds)
+    plan = _plan(dim=dim, arms=arms, users=users, security=security)
+    cores = len(os.sched_getaffinity(0))
+    batch = _Batch.of(plan)
+    sent = batch.send(cores=cores)
+    server = _Server(batch, sent=sent)
+    batch.check(server.serve(0).answers)
+    served: list[_Served] = []
+    walls: list[float] = []
+    while sum(walls) < seconds:
+        began = time.perf_counter()
+        served += run_parallel(server.serve, range(cores), threads=cores)
+        walls.append(time.perf_counter() - began)
+    messages = server.measure_messages(served[-1].answers, cores=cores)
+    count, parameters = batch.layout.users, plan.parameters
+    wall = sum(walls) / len(served)
+    return {
+        "dim": dim,
+        "arms": arms,
+        "users": count,
+        "recommendations_per_second": count / wall,
+        "recommendations_per_second_with_messages": count / (wall + messages.seconds / cores),
+        "seconds": {  # of one core and one batch
+            "adding": float(np.mean([each.adding for each in served])),
+            "evaluation": float(np.mean([each.evaluation for each in served])),
+            "clearing": float(np.mean([each.clearing for each in served])),
+            "reading": messages.reading,
+            "writing": messages.writing,
+        },
+        "core_seconds": float(np.mean([each.core_seconds for each in served])),
+        "encryption_seconds_per_user": sent.encrypting,
+        "bytes_up": messages.bytes_up,
+        "bytes_down": messages.bytes_down,
+        "batches": len(served),
+        "cores": cores,
+        "argmax": plan.method,
+        "flood": plan.flood,
+        "parameters": {
+            "ring_dim": parameters.ring_dim,
+            "log2_qp": parameters.log2_qp,
+            "depth": parameters.depth,
+            "scale_bits": parameters.scale_bits,
+            "digits": parameters.digits,
+            "security": security,
+        },
+    }
+
+
+def _plan(*, dim: int, arms: int, users: int | None, security: int) -> Plan:
+    alone = PlanRequest(dim=dim, arms=arms, horizon=HORIZON, security=security)
+    if users is None:
+        slots = make_plan(alone).parameters.max_slots
+        users = max(1, most_users(dim=dim, arms=arms, max_slots=slots))
+    plan = make_plan(
+        PlanRequest(dim=dim, arms=arms, horizon=HORIZON, security=security, users=users)
+    )
+    if plan.sign is None or plan.method is None:
+        raise InvalidInput("profile", "paper", "fast")
+    return plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sent:
+    """What the users sent: all of it added up, and the ciphertexts of the first ones."""
+
+    total: EncryptedVector
+    first: Sequence[EncryptedVector]
+    encrypting: float  # seconds of a user on one core
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Served:
+    """A batch that was served, and what it took; `core_seconds` without waiting for a core."""
+
+    answers: Sequence[EncryptedVector]
+    core_seconds: float
+    adding: float
+    evaluation: float
+    clearing: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Messages:
+    """Seconds of all messages of a batch on one core, and bytes of each."""
+
+    reading: float
+    writing: float
+    bytes_up: int
+    bytes_down: int
+
+    @property
+    def seconds(self) -> float:
+        return self.reading + self.writing
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Batch:
+    """Keys, a model and contexts of all users, in the clear as only an experiment has them."""
+
+    plan: Plan
+    layout: ScoreLayout
+    engine: Engine
+    keys: KeySet
+    contexts: Array
+    inverse: Array
+    estimate: Array
+    gamma: float
+
+    @classmethod
+    def of(cls, plan: Plan) -> _Batch:
+        request = plan.request
+        dim, arms = request.dim, request.arms
+        layout = ScoreLayout(dim=dim, arms=arms, users=request.users, form=plan.layout)
+        assert plan.method is not None
+        scheme = get_scheme("ckks")
+        keys = scheme.generate_keys(plan.parameters, rotations=layout.rotations_for(plan.method))
+        rng = np.random.default_rng(SEED)
+        contexts = rng.normal(size=(layout.users, arms, dim))
+        contexts /= np.linalg.norm(contexts, axis=2, keepdims=True)
+        estimate = rng.normal(size=dim)
+        root = rng.normal(size=(dim, 2 * dim)) / np.sqrt(dim)
+        return cls(
+            plan=plan,
+            layout=layout,
+            engine=scheme.engine(keys.public, evaluation_key=keys.evaluation),
+            keys=keys,
+            contexts=contexts,
+            inverse=np.linalg.inv(np.eye(dim) + root @ root.T),
+            estimate=estimate / np.linalg.norm(estimate),
+            gamma=2.0,
+        )
+
+    @property
+    def level(self) -> int:
+        """Where a round starts that ends on the last level."""
+        return self.plan.parameters.depth - self.plan.round_levels
+
+    @property
+    def scores(self) -> Array:
+        """Of each user, in the clear."""
+        bonus = np.einsum("uki,ij,ukj->uk", self.contexts, self.inverse, self.contexts)
+        scores: Array = self.contexts @ self.estimate + self.gamma / 2.0 * bonus
+        return scores
+
+    @property
+    def scale(self) -> float:
+        """What scores may differ by."""
+        return float(np.ptp(self.scores))
+
+    def send(self, *, cores: int) -> _Sent:
+        """Encrypt everybody's contexts and add them up, a portion at a time."""
+        scale, users = self.scale, self.layout.users
+
+        def encrypt(user: int) -> EncryptedVector:
+            packed = pack_contexts(
+                self.layout,
+                contexts=self.contexts[user],
+                gamma=self.gamma,
+                scale=scale,
+                user=user,
+            )
+            return self.engine.encrypt(packed, level=self.level)
+
+        first = run_parallel(encrypt, range(min(PORTION, users)), threads=cores)
+        total = self.engine.add_up(first)
+        for start in range(PORTION, users, PORTION):
+            portion = range(start, min(start + PORTION, users))
+            vectors = run_parallel(encrypt, portion, threads=cores)
+            total = self.engine.add_up([total, *vectors])
+        began = time.perf_counter()
+        some = islice(cycle(range(users)), cores * ENCRYPTIONS)
+        run_parallel(encrypt, some, threads=cores)
+        encrypting = (time.perf_counter() - began) / ENCRYPTIONS
+        return _Sent(total=total, first=first, encrypting=encrypting)
+
+    def check(self, answers: Sequence[EncryptedVector]) -> None:
+        """Raise `RunFailed` unless users find their best arm, and only noise of the others."""
+        layout, plan = self.layout, self.plan
+        assert plan.method is not None
+        noise = plan.flood + plan.comparison_error
+        tolerance = plan.certificates["argmax"].error * self.scale / plan.score_range
+        some = np.linspace(0, layout.users - 1, min(CHECKED_ANSWERS, layout.users)).astype(int)
+        for user in map(int, some):
+            values = self.engine.decrypt(answers[user], secret_key=self.keys.secret)
+            b = read_answer(layout, values=values, method=plan.method, user=user).comparison
+            scores = self.scores[user]
+            if scores.max() - scores[np.argmax(b)] > tolerance:
+                raise RunFailed(f"user {user} does not get the best arm")
+            others = ~layout.slots_of(user, among=layout.compare_slots)
+            if np.abs(values[others]).max(initial=0.0) > noise:
+                raise RunFailed(f"user {user} gets more than noise of the others")
+
+
+class _Server:
+    """What stays from batch to batch: the encrypted model, and the masks of the answers."""
+
+    def __init__(self, batch: _Batch, *, sent: _Sent) -> None:
+        self.batch, self.sent = batch, sent
+        packed = pack_model(batch.layout, inverse=batch.inverse, estimate=batch.estimate)
+        self.model = batch.engine.encrypt(packed, level=batch.level)
+        self.clearing = Clearing(batch.engine, layout=batch.layout, flood=batch.plan.flood)
+
+    def serve(self, _: int) -> _Served:
+        """From ciphertexts to answers. The first users' stand for all others' in the sum.
+
+        That takes as long, and spares the memory of all; the evaluation then starts from the sum
+        that was made before.
+        """
+        engine, plan, layout = self.batch.engine, self.batch.plan, self.batch.layout
+        assert plan.sign is not None
+        assert plan.method is not None
+        clock, started = [time.perf_counter()], time.thread_time()
+        engine.add_up(islice(cycle(self.sent.first), layout.users))
+        clock.append(time.perf_counter())
+        differences = score_differences(engine, self.sent.total, model=self.model, layout=layout)
+        comparison = comparison_vector(
+            engine, differences, layout=layout, sign=plan.sign, method=plan.method
+        )
+        comparison = engine.lower(comparison, comparison.level)  # finishes what is pending
+        clock.append(time.perf_counter())
+        answers = self.clearing.answers(comparison)
+        clock.append(time.perf_counter())
+        adding, evaluation, clearing = np.diff(clock).tolist()
+        return _Served(
+            answers=answers,
+            core_seconds=time.thread_time() - started,
+            adding=adding,
+            evaluation=evaluation,
+            clearing=clearing,
+        )
+
+    def measure_messages(self, answers: Sequence[EncryptedVector], *, cores: int) -> _Messages:
+        """Read what users sent and write answers, a few of each on every core."""
+        engine, batch = self.batch.engine, self.batch
+        layout, level = batch.layout, batch.level
+        up = engine.vector_to_bytes(self.sent.first[0])
+        down = engine.vector_to_bytes(answers[0])
+        engine.vector_from_bytes(up)  # makes the template
+
+        def read(_: int) -> None:
+            engine.vector_from_bytes(up, slots=layout.slots, level=level)
+
+        def write(index: int) -> None:
+            engine.vector_to_bytes(answers[index % len(answers)])
+
+        clock = [time.perf_counter()]
+        for work in (read, write):
+            run_parallel(work, range(cores * MESSAGES), threads=cores)
+            clock.append(time.perf_counter())
+        reading, writing = (np.diff(clock) * layout.users / MESSAGES).tolist()
+        return _Messages(reading=reading, writing=writing, bytes_up=len(up), bytes_down=len(down))

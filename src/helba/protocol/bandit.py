@@ -1,0 +1,223 @@
+"""All parties in one process, behind the verbs of a policy: `select`, then `update`.
+
+Every message crosses as bytes, so the traffic is counted and the server sees what it would see
+elsewhere. The server may also be one in a process of its own (`process.ServerProcess`).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from helba.bandits.bounds import growth_bound, switch_bound
+from helba.bandits.fast_bound import Comparison, fast_regret_bound
+from helba.bandits.policy import Array, Policy
+from helba.bandits.settings import Settings
+from helba.bandits.terms import BatchTerms
+from helba.errors import InvalidInput, RunFailed
+from helba.planning.planner import make_plan
+from helba.planning.request import PlanRequest
+from helba.protocol.authority import Authority
+from helba.protocol.deployment import Deployment
+from helba.protocol.messages import Answer, Refusal, decode
+from helba.protocol.server import Status
+from helba.protocol.user import Recommendation, User
+
+__all__ = ["EncryptedBandit", "ServerLink", "deployment_for"]
+
+# An ask may meet an update; more often than this nothing is right.
+MOST_RETRIES = 8
+
+
+class ServerLink(Protocol):
+    """A server, here or elsewhere."""
+
+    def receive(self, data: bytes) -> tuple[bytes, ...]:
+        """Take a message in, return those to send back."""
+        ...
+
+    def tasks(self) -> tuple[bytes, ...]:
+        """Return what the server needs help with."""
+        ...
+
+    def notice(self) -> bytes:
+        """Return the terms of the batch that is served."""
+        ...
+
+    def status(self) -> Status:
+        """Return how far it is."""
+        ...
+
+
+def deployment_for(
+    settings: Settings,
+    *,
+    engine: str = "ckks",
+    security: int = 128,
+    refresh: str = "client",
+    users: int = 1,
+) -> Deployment:
+    """Plan for these settings and return the deployment."""
+    request = PlanRequest(
+        dim=settings.dim,
+        arms=settings.arms,
+        horizon=settings.horizon,
+        security=security,
+        profile=settings.profile,
+        refresh=refresh,
+        bonus=settings.bonus,
+        schedule=settings.schedule,
+        length=settings.length,
+        parameter_bound=settings.parameter_bound,
+        noise=settings.noise,
+        reward_max=settings.reward_max,
+        ridge=settings.ridge,
+        delta=settings.delta,
+        trace_threshold=settings.trace_threshold,
+        growth=settings.growth,
+        users=users,
+    )
+    return Deployment.from_plan(make_plan(request), scheme=engine, settings=settings)
+
+
+class EncryptedBandit(Policy):
+    """HELBA on ciphertexts: a policy like the others, but its server never sees a number.
+
+    Planning and key generation happen here and take seconds; `deployment` skips the planning, and
+    `server` puts a server of one's own choice in place of one in this process. `bytes_up` and
+    `bytes_down` count what the user sent and received. Rewards may come late: `select` several
+    times, and `update` later, with the round that `recommendation.round` named.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        engine: str = "ckks",
+        security: int = 128,
+        refresh: str = "client",
+        deployment: Deployment | None = None,
+        authority: Authority | None = None,
+        server: ServerLink | None = None,
+    ) -> None:
+        super().__init__(settings)
+        if authority is None:
+            authority = Authority(
+                deployment
+                or deployment_for(settings, engine=engine, security=security, refresh=refresh)
+            )
+        self.deployment = authority.deployment
+        if self.deployment.settings != settings:
+            raise InvalidInput("deployment", "one of other settings", "that of these settings")
+        self.server: ServerLink = authority.make_server() if server is None else server
+        self.user: User = authority.make_user()
+        self.bytes_up = 0
+        self.bytes_down = 0
+        self.recommendation: Recommendation | None = None
+        self._unrewarded: list[bytes] = []
+        self._rewarded = b""
+        self._worst_residual = 0.0
+        self._worst_estimate_error = 0.0
+
+    @property
+    def terms(self) -> BatchTerms:
+        """The terms of the batch that is served."""
+        return self.user.read_notice(self.server.notice())
+
+    def update_bound(self) -> float:
+        """Updates by the growth rule, and by the trace rule if it is asked for."""
+        by_growth = growth_bound(self.settings)
+        if self.settings.schedule == "public":
+            return by_growth
+        by_trace = switch_bound(
+            self.settings, band=self.deployment.test_band, residual=self._worst_residual
+        )
+        return by_growth + by_trace
+
+    def regret_bound(self) -> float | None:
+        """The bound of the fast profile, with what was certified, and the lag that was seen."""
+        deployment = self.deployment
+        if deployment.sign is None or deployment.method is None:
+            return None
+        return fast_regret_bound(
+            self.settings,
+            residual=self._worst_residual,
+            estimate_error=self._worst_estimate_error,
+            lag=self.server.status().lag,
+            band=deployment.test_band,
+            comparison=Comparison(
+                sign=deployment.sign,
+                method=deployment.method,
+                noise=deployment.comparison_noise + deployment.flood,
+            ),
+        )
+
+    def _choose(self, contexts: Array) -> int:
+        for _ in range(MOST_RETRIES):
+            ask = self.user.ask(contexts, terms=self.terms)
+            answer = self._answer_to(ask)
+            if answer is not None:
+                break
+            self.user.forget(ask)
+        else:
+            raise RunFailed("the server keeps refusing this round")
+        self.recommendation = self.user.read(answer)
+        self.overflows = self.user.overflows
+        if self.recommendation.reply is not None:
+            self._send(self.recommendation.reply)
+        self._unrewarded.append(self.recommendation.round)
+        return self.recommendation.arm
+
+    def update(self, context: Array, reward: float, *, round: bytes | None = None) -> None:
+        """Learn what playing `context` earned, in the oldest round that still waits or in `round`.
+
+        A refused call changes nothing.
+        """
+        if round is None and self._unrewarded:
+            round = self._unrewarded[0]
+        if round not in self._unrewarded:
+            raise InvalidInput("round", "one that does not wait", "a round that waits for a reward")
+        self._rewarded = round
+        super().update(context, reward)
+
+    def _learn(self, context: Array, reward: float) -> None:
+        round = self._rewarded
+        self._unrewarded.remove(round)
+        self._send(self.user.report(round, context=context, reward=reward))
+        self._help()
+        done = self.server.status().updates
+        if done > self.updates:
+            terms = self.terms
+            self._worst_residual = max(self._worst_residual, terms.residual)
+            self._worst_estimate_error = max(self._worst_estimate_error, terms.estimate_error)
+        self.updates = done
+
+    def _answer_to(self, ask: bytes) -> bytes | None:
+        """The answer, after helping where it needs refreshes; None if the server refuses."""
+        replies = self._send(ask)
+        while not replies and self.server.tasks():
+            replies = self._help()
+        for reply in replies:
+            message = decode(reply, deployment=self.deployment.fingerprint)
+            if isinstance(message, Answer):
+                return reply
+            if isinstance(message, Refusal):
+                return None
+        raise RunFailed("the server does not answer")
+
+    def _help(self) -> tuple[bytes, ...]:
+        """Do what the server asks for until it asks no more, or answers."""
+        while True:
+            tasks = self.server.tasks()
+            if not tasks:
+                return ()
+            for task in tasks:
+                self.bytes_down += len(task)
+                replies = self._send(self.user.help(task))
+                if replies:
+                    return replies
+
+    def _send(self, data: bytes) -> tuple[bytes, ...]:
+        self.bytes_up += len(data)
+        replies = self.server.receive(data)
+        self.bytes_down += sum(map(len, replies))
+        return replies

@@ -1,0 +1,332 @@
+"""The fast profile: warm inverse, one vector for the scores, one composite sign.
+
+With the quadratic bonus a round is one inner product and one sign for all pairs of arms, and needs
+no refresh. The user sends x x^T, r x, and x x^T once more as features of the update test, over a
+range that is fixed for the deployment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from helba.bandits.radius import quadratic_range
+from helba.bandits.terms import BatchTerms
+from helba.circuits.argmax import comparison_vector
+from helba.circuits.batch import Clearing
+from helba.circuits.check import inverse_residual, squared_change
+from helba.circuits.estimate import compute_estimate, refine_estimate
+from helba.circuits.inverse import invert_warm_steps
+from helba.circuits.levels import Renewal, sink
+from helba.circuits.model import assemble_model
+from helba.circuits.scores import score_differences
+from helba.engine import EncryptedVector, Engine
+from helba.engine.refresh import REFRESH_LEVELS
+from helba.numerics.composite import CompositeSign
+from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, WarmStart
+from helba.planning.bootstrap import BOOTSTRAP_LEVELS
+from helba.planning.matrix_cost import estimate_cost, refinement_cost
+from helba.planning.model import ModelAssembly
+from helba.planning.packing import cyclic_stages
+from helba.planning.precision import renewal_bounds
+from helba.planning.score_packing import pack_contexts, pack_model, pack_trace, read_answer
+from helba.protocol.deployment import Deployment
+from helba.protocol.jobs import Check, JobSteps
+from helba.protocol.profile import (
+    Array,
+    Model,
+    Profile,
+    Reading,
+    RidingTest,
+    Statistics,
+    request_check,
+)
+
+__all__ = ["FastProfile"]
+
+# Answers of a batch are made side by side.
+CLEARING_THREADS = 2
+
+
+class FastProfile(Profile):
+    """The fast profile with the quadratic bonus."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        super().__init__(deployment)
+        self._clearing: Clearing | None = None
+
+    @property
+    def context_slots(self) -> int:
+        """F P of the layout."""
+        return self.deployment.scores.slots
+
+    context_parts: ClassVar[int] = 1
+
+    @property
+    def context_level(self) -> int:
+        """The levels above those that a round needs are used up already."""
+        return self.deployment.parameters.depth - self.deployment.round_levels
+
+    @property
+    def statistics_shape(self) -> tuple[tuple[int, int], ...]:
+        """Matrix and vector at the top, the test's features where contexts are."""
+        size = self.deployment.matrices.size
+        test = ((self.context_slots, self.context_level),) if self.asks else ()
+        return ((size, 0), (size, 0), *test)
+
+    def pack_contexts(self, contexts: Array, *, terms: BatchTerms, slot: int) -> tuple[Array, ...]:
+        """Differences of features over a range that these contexts cannot leave."""
+        weights = terms.weights(self.settings)
+        scale = quadratic_range(
+            self.settings,
+            contexts,
+            radius=weights.certain_radius,
+            gamma=weights.gamma,
+            residual=terms.residual,
+        )
+        packed = pack_contexts(
+            self.deployment.scores,
+            contexts=contexts,
+            gamma=weights.gamma,
+            scale=scale or 1.0,  # 0 if all contexts are
+            user=slot,
+        )
+        return (packed,)
+
+    def pack_statistics(self, context: Array, *, reward: float) -> tuple[Array, ...]:
+        """x x^T, r x by row, and the features of the trace."""
+        matrices = self.deployment.matrices
+        square = np.outer(context, context)
+        parts = [matrices.pack(square), matrices.pack_by_row(reward * context)]
+        if self.asks:
+            parts.append(
+                pack_trace(
+                    self.deployment.scores,
+                    growth=square,
+                    threshold=0.0,
+                    reach=self.deployment.test_reach,
+                )
+            )
+        return tuple(parts)
+
+    @property
+    def answer_slots(self) -> int:
+        """Two copies of the grid of pairs at least."""
+        return self.deployment.scores.compare_slots
+
+    def read(self, values: Array, *, slot: int, riding: bool) -> Reading:
+        """The comparison vector stands in the second copy of the grid."""
+        return read_answer(
+            self.deployment.scores,
+            values=values,
+            method=self._method,
+            riding=riding,
+            user=slot,
+        )
+
+    def entry_range(self) -> tuple[float, float]:
+        """From what the sign polynomial may overshoot, noise and flooding."""
+        sign, arms = self._sign, self.settings.arms
+        over = (max(sign.maximum, 1.0 + sign.error) - 1.0) / 2.0
+        noise = self.deployment.comparison_noise + self.deployment.flood
+        product = self._method == "product" and arms > 2
+        top = (1.0 + over) ** (arms - 1 if product else 1)
+        return -over * top - noise, top + noise
+
+    # -- the server's side
+
+    def first_model(self, engine: Engine, *, terms: BatchTerms) -> Model:
+        """Encrypted by the server itself, under the public key."""
+        inverse = np.eye(self.settings.dim) / self.settings.ridge
+        zero = np.zeros(self.settings.dim)
+        scoring = pack_model(self.deployment.scores, inverse=inverse, estimate=zero)
+        return Model(
+            terms=terms,
+            inverse=engine.encrypt(self.deployment.matrices.pack(inverse)),
+            scoring=engine.encrypt(scoring, level=min(self.context_level, self._renewed_level)),
+        )
+
+    def absorb(
+        self,
+        engine: Engine,  # noqa: ARG002
+        vectors: Sequence[EncryptedVector],
+    ) -> Statistics:
+        """The user knows its products in the clear: nothing to compute."""
+        design, response, *growth = vectors
+        return Statistics(design=design, response=response, growth=growth[0] if growth else None)
+
+    def answer_steps(
+        self,
+        engine: Engine,
+        contexts: Sequence[EncryptedVector],
+        *,
+        model: Model,
+        round: int,  # noqa: ARG002
+        test: RidingTest | None,
+    ) -> JobSteps:
+        """Scores, sign, argmax. Contexts of several users add up."""
+        layout = self.deployment.scores
+        asked, trace = engine.combine([(vector, 1.0) for vector in contexts]), None
+        if test is not None:
+            trace = engine.add_plain(test.growth, self._threshold)
+            if layout.form == "pairs":
+                asked, trace = engine.add(asked, trace), None
+        differences = score_differences(
+            engine, asked, model=model.scoring, layout=layout, trace=trace
+        )
+        yield from ()
+        return comparison_vector(
+            engine,
+            differences,
+            layout=layout,
+            sign=self._sign,
+            method=self._method,
+            rider=None if test is None else test.rider,
+        )
+
+    def next_terms(
+        self, *, terms: BatchTerms, reach: float, round: int, samples: int, last_round: int
+    ) -> BatchTerms:
+        """What the warm start promises."""
+        plan = self._plan(terms, reach=reach)
+        return BatchTerms(
+            number=terms.number + 1,
+            start=round,
+            samples=samples,
+            last_round=last_round,
+            residual=plan.error,
+            estimate_error=self.deployment.accuracy.estimate_error(
+                self.settings, residual=plan.error, samples=samples
+            ),
+        )
+
+    def update_steps(
+        self,
+        engine: Engine,
+        *,
+        design: EncryptedVector,
+        response: EncryptedVector,
+        model: Model,
+        terms: BatchTerms,
+        reach: float,
+    ) -> JobSteps:
+        """Inverse, estimate with one refinement, model, each part renewed; then the check."""
+        matrices, plan = self.deployment.matrices, self._plan(model.terms, reach=reach)
+        bounds = renewal_bounds(self.settings, piece=self.deployment.accuracy.piece)
+        inverted = yield from invert_warm_steps(
+            engine,
+            matrix=design,
+            start=model.inverse,
+            layout=matrices,
+            low=plan.low,
+            high=plan.high,
+            error=plan.error,
+            noise=self.deployment.accuracy.inverse_noise,
+            bound=bounds.newton,
+            piece_levels=self._piece_levels(plan),
+        )
+        inverse = yield Renewal(vector=inverted.value, bound=bounds.inverse)
+        scoring = self._scoring(engine, inverse=inverse, design=design, response=response)
+        fresh = yield Renewal(vector=scoring, bound=bounds.model)
+        if self.deployment.refresh == "client":
+            passed = yield self._check(
+                engine, design=design, inverse=inverse, before=scoring, after=fresh
+            )
+            if not passed:
+                return None
+        return Model(terms=terms, inverse=inverse, scoring=fresh)
+
+    def leave(
+        self, engine: Engine, comparison: EncryptedVector, *, slots: Sequence[int]
+    ) -> list[EncryptedVector]:
+        """Cleared of the others' slots, and flooded; the masks are kept."""
+        if self._clearing is None or self._clearing.engine is not engine:
+            self._clearing = Clearing(
+                engine, layout=self.deployment.scores, flood=self.deployment.flood
+            )
+        threads = CLEARING_THREADS if len(slots) > 1 else 1
+        return self._clearing.answers(comparison, users=slots, threads=threads)
+
+    # -- parts
+
+    def _plan(self, terms: BatchTerms, *, reach: float) -> WarmStart:
+        return self.deployment.accuracy.plan_inverse(residual=terms.residual, reach=reach)
+
+    def _piece_levels(self, plan: WarmStart) -> int | None:
+        """Levels between two refreshes: as few pieces as fit, of equal length."""
+        if self.deployment.refresh == "none":
+            return None
+        room = self.deployment.parameters.depth - self._renewed_level - REFRESH_LEVELS
+        products = plan.levels // MATRIX_PRODUCT_LEVELS
+        pieces = -(-products // max(1, room // MATRIX_PRODUCT_LEVELS))
+        return MATRIX_PRODUCT_LEVELS * -(-products // pieces)
+
+    def _scoring(
+        self,
+        engine: Engine,
+        *,
+        inverse: EncryptedVector,
+        design: EncryptedVector,
+        response: EncryptedVector,
+    ) -> EncryptedVector:
+        """The score model, as deep as a refresh after it allows."""
+        matrices = self.deployment.matrices
+        V, g, A = design, response, inverse
+        if self.deployment.refresh != "none":
+            levels = self._model_levels
+            V, g, A = (sink(engine, vector, levels=levels) for vector in (V, g, A))
+        w = compute_estimate(engine, inverse=A, response=g, layout=matrices)
+        w = refine_estimate(engine, estimate=w, inverse=A, matrix=V, response=g, layout=matrices)
+        return assemble_model(engine, inverse=A, estimate=w, assembly=self._assembly)
+
+    def _check(
+        self,
+        engine: Engine,
+        *,
+        design: EncryptedVector,
+        inverse: EncryptedVector,
+        before: EncryptedVector,
+        after: EncryptedVector,
+    ) -> Check:
+        scores, matrices = self.deployment.scores, self.deployment.matrices
+        wrong = inverse_residual(engine, design=design, inverse=inverse, layout=matrices)
+        stages = cyclic_stages(stride=scores.pairs, count=scores.features, radix=scores.radix)
+        moved = squared_change(engine, before=before, after=after, stages=stages)
+        return request_check(engine, engine.add(moved, engine.repeat(wrong, scores.slots)))
+
+    @property
+    def _sign(self) -> CompositeSign:
+        assert self.deployment.sign is not None
+        return self.deployment.sign
+
+    @property
+    def _method(self) -> str:
+        assert self.deployment.method is not None
+        return self.deployment.method
+
+    @property
+    def _renewed_level(self) -> int:
+        return BOOTSTRAP_LEVELS if self.deployment.refresh == "bootstrap" else 0
+
+    @cached_property
+    def _threshold(self) -> Array:
+        """-C of the update test, in its constant feature."""
+        return pack_trace(
+            self.deployment.scores,
+            growth=np.zeros((self.settings.dim, self.settings.dim)),
+            threshold=self.settings.trace_threshold,
+            reach=self.deployment.test_reach,
+        )
+
+    @cached_property
+    def _assembly(self) -> ModelAssembly:
+        return ModelAssembly(matrix=self.deployment.matrices, score=self.deployment.scores)
+
+    @cached_property
+    def _model_levels(self) -> int:
+        matrices = self.deployment.matrices
+        cost = estimate_cost(matrices) + refinement_cost(matrices) + self._assembly.cost
+        return cost.levels

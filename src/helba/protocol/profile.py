@@ -1,0 +1,196 @@
+"""What differs between profiles and bonuses: how slots are filled, what the server computes.
+
+The user's side packs and reads plain numbers; the server's side is generators (`jobs`) on
+ciphertexts. Everything else, messages, rounds, schedule, is the same for all (`user`, `server`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.bandits.terms import BatchTerms
+from helba.circuits.argmax import Rider
+from helba.circuits.check import signed_check
+from helba.engine import EncryptedVector, Engine
+from helba.planning.score_packing import Answer as Reading
+from helba.protocol.deployment import Deployment
+from helba.protocol.jobs import Check, JobSteps
+
+__all__ = [
+    "Array",
+    "Model",
+    "Profile",
+    "Reading",
+    "RidingTest",
+    "Statistics",
+    "request_check",
+    "uniform_noise",
+]
+
+Array = NDArray[np.float64]
+
+# ||I - V A||_F of a new model may be this at most: an order above what noise makes of it.
+MOST_RESIDUAL = 0.1
+# Signs that a check compares: a random answer passes with probability 2^-64.
+CHECK_SIGNS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What a batch is served with: its terms, the inverse, and the vector that scores need.
+
+    `scoring` is the model of `planning.score` in the fast profile, the estimate in the paper's.
+    """
+
+    terms: BatchTerms
+    inverse: EncryptedVector
+    scoring: EncryptedVector
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistics:
+    """What one report adds: x x^T, r x by row, and what the update test needs, if there is one."""
+
+    design: EncryptedVector
+    response: EncryptedVector
+    growth: EncryptedVector | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RidingTest:
+    """An update test that rides on an answer: the growth since the update, and the secrets."""
+
+    growth: EncryptedVector
+    rider: Rider
+
+
+class Profile(ABC):
+    """The packing and the circuits of one profile with one bonus."""
+
+    # Whether the update test rides on an answer; else it is a computation of its own.
+    rides: ClassVar[bool] = True
+    # Vectors of contexts in an `Ask`.
+    context_parts: ClassVar[int] = 1
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.settings = deployment.settings
+        self.asks = deployment.settings.schedule == "trace"
+
+    # -- the user's side: plain numbers
+
+    @property
+    @abstractmethod
+    def context_slots(self) -> int:
+        """Slots of each vector of contexts."""
+
+    @property
+    def context_level(self) -> int:
+        """The level at which contexts are encrypted: no more levels than a round needs."""
+        return 0
+
+    @property
+    @abstractmethod
+    def statistics_shape(self) -> tuple[tuple[int, int], ...]:
+        """Slots and level of each vector of a `Report`."""
+
+    @abstractmethod
+    def pack_contexts(self, contexts: Array, *, terms: BatchTerms, slot: int) -> tuple[Array, ...]:
+        """Return the slots of up to K contexts."""
+
+    @abstractmethod
+    def pack_statistics(self, context: Array, *, reward: float) -> tuple[Array, ...]:
+        """Return the slots of what a report says."""
+
+    @property
+    @abstractmethod
+    def answer_slots(self) -> int:
+        """Slots of an answer."""
+
+    @abstractmethod
+    def read(self, values: Array, *, slot: int, riding: bool) -> Reading:
+        """Return the comparison vector, and the value of the test that rode along."""
+
+    @abstractmethod
+    def entry_range(self) -> tuple[float, float]:
+        """Return what an entry of the comparison vector is certain to lie in."""
+
+    # -- the server's side: ciphertexts
+
+    @abstractmethod
+    def first_model(self, engine: Engine, *, terms: BatchTerms) -> Model:
+        """Return the model that knows nothing: A = I/lambda, w = 0."""
+
+    @abstractmethod
+    def absorb(self, engine: Engine, vectors: Sequence[EncryptedVector]) -> Statistics:
+        """Return the statistics of a report."""
+
+    @abstractmethod
+    def answer_steps(
+        self,
+        engine: Engine,
+        contexts: Sequence[EncryptedVector],
+        *,
+        model: Model,
+        round: int,
+        test: RidingTest | None,
+    ) -> JobSteps:
+        """Compute the comparison vector of all slots; `EncryptedVector` in the end."""
+
+    def test_steps(
+        self, engine: Engine, *, growth: EncryptedVector, model: Model, plays: int, round: int
+    ) -> JobSteps:
+        """Compute the update test where it does not ride; a bool in the end."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def next_terms(
+        self, *, terms: BatchTerms, reach: float, round: int, samples: int, last_round: int
+    ) -> BatchTerms:
+        """Return the terms of the batch after `terms`; the trace has grown by at most `reach`."""
+
+    @abstractmethod
+    def update_steps(
+        self,
+        engine: Engine,
+        *,
+        design: EncryptedVector,
+        response: EncryptedVector,
+        model: Model,
+        terms: BatchTerms,
+        reach: float,
+    ) -> JobSteps:
+        """Compute the model of `terms` from the one before; `Model`, or None if it is refused."""
+
+    @abstractmethod
+    def leave(
+        self, engine: Engine, comparison: EncryptedVector, *, slots: Sequence[int]
+    ) -> list[EncryptedVector]:
+        """Return what the users of `slots` get: nobody else's, flooded and re-randomised."""
+
+
+def uniform_noise(count: int, *, width: float) -> Array:
+    """Return `count` numbers, uniform in [-width/2, width/2], from the system's generator."""
+    words = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
+    centred: Array = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53 - 0.5
+    return width * centred
+
+
+def request_check(engine: Engine, r: EncryptedVector) -> Check:
+    """Return the check that r, the squared error of a new model, is small (`circuits.check`)."""
+    signs = tuple(2 * secrets.randbelow(2) - 1 for _ in range(r.slots))
+    vector = signed_check(
+        engine,
+        r,
+        limit=2.0 * MOST_RESIDUAL**2,
+        signs=signs,
+        noise=uniform_noise(r.slots, width=1.0),
+    )
+    return Check(vector=vector, signs=signs[:CHECK_SIGNS])

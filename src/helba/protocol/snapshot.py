@@ -1,0 +1,290 @@
+"""The whole state of a server as bytes, between any two messages.
+
+    data = save_server(server)
+    server = restore_server(data, deployment=deployment, engine=engine)
+
+Ciphertexts stand in the engine's own format, once each, the rest in a JSON head. A computation that
+waits for help is saved as its inputs, what it was given so far, and the server's half of the task
+that is out, so that a reply to it still counts: restoring repeats the computation up to there.
+
+The bytes hold secrets of the server towards its users (masks, signs of tests and checks): they are
+its own file, never a message. Without the secret key, which the server does not have, they decrypt
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from helba.bandits.terms import BatchTerms
+from helba.circuits.argmax import Rider
+from helba.engine import EncryptedVector, Engine
+from helba.errors import DamagedData, HelbaError
+from helba.protocol.deployment import Deployment
+from helba.protocol.frame import frame, unframe
+from helba.protocol.jobs import Check, Result
+from helba.protocol.profile import Model, RidingTest
+from helba.protocol.schedule import ServerSchedule
+from helba.protocol.server import Server
+from helba.protocol.work import AnswerWork, OpenRound, TestWork, UpdateTest, UpdateWork, Work
+
+__all__ = ["restore_server", "save_server"]
+
+MAGIC = b"\x89HELSRV\n"
+VERSION = 1
+MOST_HEAD_BYTES = 1 << 30
+MOST_PARTS = 1 << 20
+COUNTS = ("round", "samples", "updates", "rejected", "levels_left", "last_error", "tested_count")
+SCHEDULE = ("start", "plays", "covered", "covered_before", "passed", "lag")
+
+
+def save_server(server: Server) -> bytes:
+    """Return the state of the server; it goes on as before."""
+    writer = _Writer(server._engine)
+    head = {
+        "deployment": server.deployment.fingerprint,
+        **{name: getattr(server, name) for name in COUNTS},
+        "schedule": {name: getattr(server.schedule, name) for name in SCHEDULE},
+        "models": [_describe_model(model, writer) for model in server.models.values()],
+        "design": writer.vector(server.design),
+        "response": writer.vector(server.response),
+        "tested": writer.maybe(server.tested),
+        "waiting": writer.vectors(server.waiting),
+        "rounds": {k.hex(): [v.batch, v.reported] for k, v in server.rounds.items()},
+        "answers": [[k.hex(), writer.part(v)] for k, v in server.answers.items()],
+        "tests": {k.hex(): asdict(test) for k, test in server.tests.items()},
+        "work": [_describe_work(work, writer) for work in server.worker.work],
+    }
+    text = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
+    return frame(magic=MAGIC, version=VERSION, kind=0, head=text, parts=writer.parts)
+
+
+def restore_server(data: bytes, *, deployment: Deployment, engine: Engine) -> Server:
+    """Return a server that goes on where the saved one stood, or raise `DamagedData`."""
+    _, text, parts = unframe(
+        data,
+        magic=MAGIC,
+        version=VERSION,
+        what="the state of a server",
+        most_head=MOST_HEAD_BYTES,
+        most_parts=MOST_PARTS,
+    )
+    try:
+        head = json.loads(text)
+        if head["deployment"] != deployment.fingerprint:
+            raise DamagedData("the state belongs to a server of another deployment")
+        return _rebuild(head, _Reader(engine, parts), deployment=deployment)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        if isinstance(error, HelbaError):
+            raise
+        raise DamagedData("the state of the server is not complete") from error
+
+
+class _Writer:
+    """Collects parts; a vector that occurs twice is written once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.parts: list[bytes] = []
+        self._known: dict[int, tuple[int, EncryptedVector]] = {}
+
+    def part(self, data: bytes) -> int:
+        self.parts.append(data)
+        return len(self.parts) - 1
+
+    def vector(self, vector: EncryptedVector) -> int:
+        if id(vector) not in self._known:
+            number = self.part(self.engine.vector_to_bytes(vector))
+            self._known[id(vector)] = (number, vector)
+        return self._known[id(vector)][0]
+
+    def vectors(self, vectors: Sequence[EncryptedVector]) -> list[int]:
+        return [self.vector(vector) for vector in vectors]
+
+    def maybe(self, vector: EncryptedVector | None) -> int | None:
+        return None if vector is None else self.vector(vector)
+
+
+class _Reader:
+    """Gives vectors back, each parsed once."""
+
+    def __init__(self, engine: Engine, parts: Sequence[bytes]) -> None:
+        self.engine = engine
+        self._parts = parts
+        self._known: dict[int, EncryptedVector] = {}
+
+    def part(self, number: int) -> bytes:
+        return self._parts[number]
+
+    def vector(self, number: int) -> EncryptedVector:
+        if number not in self._known:
+            self._known[number] = self.engine.vector_from_bytes(self.part(number))
+        return self._known[number]
+
+    def vectors(self, numbers: Sequence[int]) -> list[EncryptedVector]:
+        return [self.vector(number) for number in numbers]
+
+    def maybe(self, number: int | None) -> EncryptedVector | None:
+        return None if number is None else self.vector(number)
+
+
+def _describe_model(model: Model, writer: _Writer) -> dict[str, Any]:
+    return {
+        "terms": asdict(model.terms),
+        "inverse": writer.vector(model.inverse),
+        "scoring": writer.vector(model.scoring),
+    }
+
+
+def _read_model(saved: dict[str, Any], reader: _Reader) -> Model:
+    return Model(
+        terms=BatchTerms(**saved["terms"]),
+        inverse=reader.vector(saved["inverse"]),
+        scoring=reader.vector(saved["scoring"]),
+    )
+
+
+def _describe_work(work: Work, writer: _Writer) -> dict[str, Any]:
+    request = work.running.request
+    shared = {
+        "model": _describe_model(work.model, writer),
+        "record": [_describe_result(result, writer) for result in work.running.record],
+        "name": None if work.name is None else work.name.hex(),
+        "task": None if work.task is None else writer.part(work.task),
+        "pending": None
+        if work.pending is None
+        else writer.part(writer.engine.pending_to_bytes(work.pending)),
+        "signs": list(request.signs) if isinstance(request, Check) else None,
+    }
+    if isinstance(work, AnswerWork):
+        test = None
+        if work.test is not None:
+            rider = work.test.rider
+            test = [writer.vector(work.test.growth), rider.flip, rider.noise]
+        return {
+            "kind": "answer",
+            **shared,
+            "users": {name.hex(): slot for name, slot in work.users.items()},
+            "round": work.round,
+            "contexts": writer.vectors(work.contexts),
+            "test": test,
+            "test_name": None if work.test_name is None else work.test_name.hex(),
+        }
+    if isinstance(work, TestWork):
+        growth = writer.vector(work.growth)
+        return {
+            "kind": "test",
+            **shared,
+            "growth": growth,
+            "plays": work.plays,
+            "round": work.round,
+        }
+    assert isinstance(work, UpdateWork)
+    return {
+        "kind": "update",
+        **shared,
+        "design": writer.vector(work.design),
+        "response": writer.vector(work.response),
+        "terms": asdict(work.terms),
+        "reach": work.reach,
+        "meanwhile": writer.vectors(work.meanwhile),
+    }
+
+
+def _describe_result(result: Result, writer: _Writer) -> dict[str, Any]:
+    if isinstance(result, EncryptedVector):
+        return {"vector": writer.vector(result)}
+    if isinstance(result, bool):
+        return {"bit": result}
+    return {"numbers": [float(value) for value in np.asarray(result)]}
+
+
+def _read_result(saved: dict[str, Any], reader: _Reader) -> Result:
+    if "vector" in saved:
+        return reader.vector(saved["vector"])
+    if "bit" in saved:
+        return bool(saved["bit"])
+    return np.array(saved["numbers"], dtype=np.float64)
+
+
+def _rebuild(head: dict[str, Any], reader: _Reader, *, deployment: Deployment) -> Server:
+    server = Server(deployment, engine=reader.engine)
+    for name in COUNTS:
+        setattr(server, name, head[name])
+    server.schedule = ServerSchedule(
+        deployment.settings, band=deployment.test_band, **head["schedule"]
+    )
+    models = [_read_model(saved, reader) for saved in head["models"]]
+    server.models = OrderedDict((model.terms.number, model) for model in models)
+    server.design, server.response = reader.vectors([head["design"], head["response"]])
+    server.tested = reader.maybe(head["tested"])
+    server.waiting = reader.vectors(head["waiting"])
+    server.rounds = {
+        bytes.fromhex(name): OpenRound(batch=batch, reported=reported)
+        for name, (batch, reported) in head["rounds"].items()
+    }
+    server.answers = OrderedDict(
+        (bytes.fromhex(name), reader.part(number)) for name, number in head["answers"]
+    )
+    server.tests = {
+        bytes.fromhex(name): UpdateTest(**saved) for name, saved in head["tests"].items()
+    }
+    for saved in head["work"]:
+        _resume_work(server, saved, reader)
+    return server
+
+
+def _resume_work(server: Server, saved: dict[str, Any], reader: _Reader) -> None:
+    work = _read_work(saved, reader, models=server.models)
+    record = [_read_result(result, reader) for result in saved["record"]]
+    server.worker.restore(work, record=record)
+    job = work.running
+    if saved["signs"] is not None:
+        if not isinstance(job.request, Check):
+            raise DamagedData("a saved computation does not come to where it stood")
+        job.request = replace(job.request, signs=tuple(saved["signs"]))
+    work.name = bytes.fromhex(saved["name"])
+    work.task = reader.part(saved["task"])
+    if saved["pending"] is not None:
+        work.pending = reader.engine.pending_from_bytes(reader.part(saved["pending"]))
+
+
+def _read_work(saved: dict[str, Any], reader: _Reader, *, models: Mapping[int, Model]) -> Work:
+    model = _read_model(saved["model"], reader)
+    model = models.get(model.terms.number, model)
+    if saved["kind"] == "answer":
+        test = None
+        if saved["test"] is not None:
+            growth, flip, noise = saved["test"]
+            rider = Rider(flip=flip, noise=noise)
+            test = RidingTest(growth=reader.vector(growth), rider=rider)
+        name = saved["test_name"]
+        return AnswerWork(
+            model=model,
+            users={bytes.fromhex(key): slot for key, slot in saved["users"].items()},
+            round=saved["round"],
+            contexts=reader.vectors(saved["contexts"]),
+            test=test,
+            test_name=None if name is None else bytes.fromhex(name),
+        )
+    if saved["kind"] == "test":
+        return TestWork(
+            model=model,
+            growth=reader.vector(saved["growth"]),
+            plays=saved["plays"],
+            round=saved["round"],
+        )
+    return UpdateWork(
+        model=model,
+        design=reader.vector(saved["design"]),
+        response=reader.vector(saved["response"]),
+        terms=BatchTerms(**saved["terms"]),
+        reach=saved["reach"],
+        meanwhile=reader.vectors(saved["meanwhile"]),
+    )

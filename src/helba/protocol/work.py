@@ -1,0 +1,112 @@
+"""What the server has under way (answers, update tests, updates), and what it keeps of rounds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+from helba.bandits.terms import BatchTerms
+from helba.engine import EncryptedVector, Engine, PendingOpening, PendingRefresh
+from helba.protocol.jobs import Job, JobSteps
+from helba.protocol.profile import Model, Profile, RidingTest
+
+__all__ = ["AnswerWork", "OpenRound", "TestWork", "UpdateTest", "UpdateWork", "Work"]
+
+
+@dataclass
+class OpenRound:
+    """A round that was answered under `batch`; its reward may come once."""
+
+    batch: int
+    reported: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateTest:
+    """A test that is out with a user: its secret sign, and the rewards that it saw."""
+
+    flip: int
+    batch: int
+    covered: int
+
+    def __repr__(self) -> str:
+        return "<UpdateTest>"
+
+
+@dataclass(kw_only=True)
+class Work(ABC):
+    """A computation under `model`; while it waits, `task` is what it asks for.
+
+    `name` is the task's, `pending` the server's half of a refresh or an opening.
+    """
+
+    model: Model
+    job: Job | None = field(default=None, repr=False)
+    name: bytes | None = field(default=None, repr=False)
+    task: bytes | None = field(default=None, repr=False)
+    pending: PendingRefresh | PendingOpening | None = field(default=None, repr=False)
+
+    @property
+    def running(self) -> Job:
+        """The job, once it has begun."""
+        assert self.job is not None
+        return self.job
+
+    @abstractmethod
+    def steps(self, profile: Profile, *, engine: Engine) -> JobSteps:
+        """Return the computation from its beginning."""
+
+
+@dataclass(kw_only=True)
+class AnswerWork(Work):
+    """The answer to the rounds of `users` (their slots), with a test in slot 0 or none."""
+
+    users: dict[bytes, int]
+    round: int
+    contexts: list[EncryptedVector]
+    test: RidingTest | None
+    test_name: bytes | None
+
+    def steps(self, profile: Profile, *, engine: Engine) -> JobSteps:
+        """Return the comparison vector in the end."""
+        return profile.answer_steps(
+            engine, self.contexts, model=self.model, round=self.round, test=self.test
+        )
+
+
+@dataclass(kw_only=True)
+class TestWork(Work):
+    """An update test of its own."""
+
+    __test__ = False  # not pytest's
+    growth: EncryptedVector
+    plays: int
+    round: int
+
+    def steps(self, profile: Profile, *, engine: Engine) -> JobSteps:
+        """Return the bit in the end."""
+        return profile.test_steps(
+            engine, growth=self.growth, model=self.model, plays=self.plays, round=self.round
+        )
+
+
+@dataclass(kw_only=True)
+class UpdateWork(Work):
+    """An update from the statistics of its start; `meanwhile` is growth that came in since."""
+
+    design: EncryptedVector
+    response: EncryptedVector
+    terms: BatchTerms
+    reach: float
+    meanwhile: list[EncryptedVector] = field(default_factory=list)
+
+    def steps(self, profile: Profile, *, engine: Engine) -> JobSteps:
+        """Return the new model in the end, or None if it is refused."""
+        return profile.update_steps(
+            engine,
+            design=self.design,
+            response=self.response,
+            model=self.model,
+            terms=self.terms,
+            reach=self.reach,
+        )

@@ -1,0 +1,79 @@
+"""Accuracy does not decay: after every one of many updates the model is within its terms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from helba.engine.noisy import NoisyScheme
+from helba.planning.planner import make_plan
+from helba.planning.request import PlanRequest
+from helba.problems.toy import Toy
+from helba.protocol.authority import Authority
+from helba.protocol.deployment import Deployment
+from tests.protocol.parties import TOY, History, Table, authority_of, require_model
+
+# An update after every round but the first.
+OFTEN = PlanRequest(dim=4, arms=2, horizon=200, growth=0.001)
+UPDATES = 60
+
+
+def run(table: Table, *, rounds: int) -> History:
+    history, generator = History(table.settings), np.random.default_rng(8)
+    theta = np.array([0.5, -0.5, 0.5, -0.5])
+    for _ in range(rounds):
+        x = generator.normal(size=4)
+        x /= np.linalg.norm(x)
+        reward = float(x @ theta + 0.5 * generator.normal())
+        history.add(x, reward)
+        table.learn(x, reward)
+        require_model(table, history)
+    return history
+
+
+@pytest.mark.ckks
+@pytest.mark.slow
+def test_sixty_updates_on_ckks_stay_within_their_terms() -> None:
+    table = Table(authority_of(OFTEN, scheme="ckks"))
+    run(table, rounds=UPDATES + 1)
+    assert table.server.updates >= UPDATES
+    assert table.server.rejected == 0
+    assert table.server.terms.residual < 0.1
+
+
+@pytest.mark.slow
+def test_horizon_of_2000_with_drawn_noise_stays_within_its_terms() -> None:
+    """At the plan's own ring: errors of the size that CKKS makes, over all rounds and updates."""
+    deployment = Deployment.from_plan(make_plan(replace(TOY, horizon=2000)), scheme="simulate")
+    table = Table(Authority(deployment, scheme=NoisyScheme()))
+    history, updates, errors = History(table.settings), 0, []
+    for each in Toy(seed=0).rounds(2000):
+        played = table.play(each.contexts)
+        table.send_bit(played)
+        x, reward = each.contexts[played.arm], float(each.rewards[played.arm])
+        history.add(x, float(np.clip(reward, -Toy.reward_max, Toy.reward_max)))
+        table.report(played.round, context=x, reward=reward)
+        table.help()
+        if table.server.updates > updates:
+            updates = table.server.updates
+            require_model(table, history)
+            errors.append(np.abs(table.model().inverse - np.linalg.inv(history.design())).max())
+    assert updates >= 55
+    assert table.server.rejected == 0
+    assert errors[-1] > 0.0  # the noise is there
+
+
+def test_updates_in_the_simulator_stay_within_their_terms() -> None:
+    """The residual stays where it was; a model that is off by twice the terms would be noticed."""
+    table = Table(authority_of(OFTEN, scheme="simulate"))
+    history = run(table, rounds=25)
+    assert table.server.updates >= 24
+    terms, V = table.server.terms, history.design()
+    model = table.server.model
+    wrong = np.linalg.inv(V) * (1.0 + 2.0 * terms.residual)
+    packed = table.server._engine.encrypt(table.deployment.matrices.pack(wrong))
+    table.server.models[terms.number] = replace(model, inverse=packed)
+    with pytest.raises(AssertionError):
+        require_model(table, history)

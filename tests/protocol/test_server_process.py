@@ -1,0 +1,187 @@
+"""A server in a process of its own plays the same, and holds nothing that decrypts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helba.errors import DamagedData, InvalidInput, RunFailed
+from helba.problems.toy import Toy
+from helba.protocol.authority import Authority
+from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.messages import Ask
+from helba.protocol.process import ServerProcess, write_server_files
+from tests.engine.processes import run_module
+from tests.engines import BOTH
+from tests.protocol.parties import TOY, History, Table, authority_of, require_arm
+
+both = pytest.mark.parametrize("scheme", BOTH)
+ROUNDS = {"simulate": 14, "ckks": 4}
+FILES = ("deployment.json", "public.key", "evaluation.key")
+
+
+@contextmanager
+def started(folder: Path, authority: Authority, **options: object) -> Iterator[ServerProcess]:
+    write_server_files(authority, folder)
+    with ServerProcess(folder, allow_insecure=True, **options) as server:  # type: ignore[arg-type]
+        yield server
+
+
+def play(bandit: EncryptedBandit, *, rounds: int) -> tuple[list[int], bool]:
+    """The arms, and whether no round was a tie."""
+    arms, certain, history = [], True, History(bandit.settings)
+    for each in Toy(seed=0).rounds(rounds):
+        terms = bandit.terms
+        arm = bandit.select(each.contexts)
+        certain &= require_arm(
+            bandit.deployment, each.contexts, arm=arm, terms=terms, history=history
+        )
+        history.add(each.contexts[arm], float(each.rewards[arm]))
+        bandit.update(each.contexts[arm], float(each.rewards[arm]))
+        arms.append(arm)
+    return arms, certain
+
+
+@both
+def test_server_elsewhere_plays_as_one_here(tmp_path: Path, scheme: str) -> None:
+    authority = authority_of(TOY, scheme=scheme)
+    settings = authority.deployment.settings
+    here = EncryptedBandit(settings, authority=authority)
+    expected, certain = play(here, rounds=ROUNDS[scheme])
+    assert certain
+    with started(tmp_path, authority) as server:
+        there = EncryptedBandit(settings, authority=authority, server=server)
+        assert play(there, rounds=ROUNDS[scheme])[0] == expected
+        assert there.updates == here.updates > 2
+        assert server.status().rejected == 0
+
+
+def test_server_process_goes_on_from_a_saved_state(tmp_path: Path) -> None:
+    authority = authority_of(TOY, scheme="simulate")
+    with started(tmp_path, authority) as server:
+        table = Table(authority, server=server)  # type: ignore[arg-type]
+        table.learn([0.5, 0.2], 0.3)
+        played = table.play([[0.5, 0.7]])
+        table.report(played.round, context=[0.5, 0.7], reward=0.1)
+        reply = table.user.help(server.tasks()[0])
+        state, status = server.save(), server.status()
+    with ServerProcess(tmp_path, allow_insecure=True, state=state) as server:
+        assert server.status() == status
+        table.server = server  # type: ignore[assignment]
+        server.receive(reply)
+        table.help()
+        assert server.status().updates == 1
+
+
+@pytest.mark.ckks
+def test_server_process_holds_no_secret_key(tmp_path: Path) -> None:
+    """Its files and its state, walked byte by byte, and all keys that it can make of them."""
+    import openfhe as fhe
+
+    authority = authority_of(TOY, scheme="ckks")
+    with started(tmp_path, authority) as server:
+        table = Table(authority, server=server)  # type: ignore[arg-type]
+        table.learn([0.5, 0.2], 0.3)
+        played = table.play([[0.5, 0.7]])
+        table.report(played.round, context=[0.5, 0.7], reward=0.1)
+        (tmp_path / "state").write_bytes(server.save())  # with an update under way
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted((*FILES, "state"))
+    secret = authority._keys.secret
+    whole = fhe.Serialize(secret._payload, fhe.BINARY)
+    packed = authority.secret_key_bytes()
+    middle = len(whole) // 2
+    samples = [whole[place : place + 64] for place in (middle, middle + 512, len(whole) - 128)]
+    samples += [packed[len(packed) // 2 : len(packed) // 2 + 64], packed[-96:-32]]
+    assert all(len(set(sample)) > 1 for sample in samples)
+    for path in tmp_path.iterdir():
+        data = path.read_bytes()
+        assert not any(sample in data for sample in samples), path.name
+    # the search finds a key where there is one
+    assert all(sample in whole + packed for sample in samples)
+
+    (tmp_path / "answer").write_bytes(table.decode(played_answer(table)).parts[0])
+    found = run_module("tests.protocol.prying", str(tmp_path))
+    assert found["secret_keys"] == 0
+    assert found["vectors"] > 5
+    assert set(found["attempts"]) == {"public.key", "evaluation.key", "state", "deployment.json"}
+    assert set(found["attempts"].values()) == {"DamagedData"}
+    assert found["own key"] == "WrongVector"
+    assert found["parameter"] == "TypeError"
+
+
+def played_answer(table: Table) -> bytes:
+    """An answer of a server here: what a thief of the folder might like to read."""
+    here = Table(table.authority)
+    (answer,) = here.server.receive(here.ask([[0.5, 0.2], [0.1, 0.1]]))
+    return answer
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_folder_without_a_file_fails_in_one_line(tmp_path: Path, name: str) -> None:
+    write_server_files(authority_of(TOY, scheme="simulate"), tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(RunFailed, match="cannot start") as caught:
+        ServerProcess(tmp_path, allow_insecure=True)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_folder_with_a_damaged_file_fails_in_one_line(tmp_path: Path, name: str) -> None:
+    write_server_files(authority_of(TOY, scheme="simulate"), tmp_path)
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-9])
+    with pytest.raises(RunFailed, match="cannot start"):
+        ServerProcess(tmp_path, allow_insecure=True)
+
+
+def test_folder_without_security_is_refused_unless_allowed(tmp_path: Path) -> None:
+    write_server_files(authority_of(TOY, scheme="simulate"), tmp_path)
+    with pytest.raises(RunFailed, match="cannot start"):
+        ServerProcess(tmp_path)
+
+
+def test_keys_of_another_deployment_are_refused(tmp_path: Path) -> None:
+    authority = authority_of(TOY, scheme="simulate")
+    write_server_files(authority, tmp_path)
+    data = json.loads((tmp_path / "deployment.json").read_text())
+    data["parameters"]["scale_bits"] -= 1
+    (tmp_path / "deployment.json").write_text(json.dumps(data))
+    with pytest.raises(RunFailed, match="cannot start"):
+        ServerProcess(tmp_path, allow_insecure=True)
+
+
+def test_damaged_state_does_not_start(tmp_path: Path) -> None:
+    write_server_files(authority_of(TOY, scheme="simulate"), tmp_path)
+    with pytest.raises(RunFailed, match="cannot start"):
+        ServerProcess(tmp_path, allow_insecure=True, state=b"nothing")
+
+
+def test_killed_process_is_told_in_every_call(tmp_path: Path) -> None:
+    with started(tmp_path, authority_of(TOY, scheme="simulate")) as server:
+        server.process.kill()
+        server.process.join()
+        for call in (server.notice, server.tasks, server.status, server.save):
+            with pytest.raises(RunFailed, match="has ended"):
+                call()
+        with pytest.raises(RunFailed, match="has ended"):
+            server.receive(b"x" * (1 << 20))
+
+
+def test_errors_come_back_as_they_are_and_the_process_lives_on(tmp_path: Path) -> None:
+    authority = authority_of(TOY, scheme="simulate")
+    with started(tmp_path, authority) as server:
+        table = Table(authority, server=server)  # type: ignore[arg-type]
+        with pytest.raises(DamagedData):
+            server.receive(b"no message")
+        with pytest.raises(DamagedData):
+            server.receive(table.encode(Ask(round=bytes(16), batch=0)))
+        ask = table.decode(table.ask([[0.1, 0.2]]))
+        with pytest.raises(InvalidInput, match="slot"):
+            server.receive(table.encode(Ask(round=ask.round, batch=0, slot=7, parts=ask.parts)))
+        assert server.status().round == 0
+        table.learn(np.array([0.5, 0.2]), 0.3)
+        assert server.status().samples == 1

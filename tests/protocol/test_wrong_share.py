@@ -1,0 +1,131 @@
+"""A refresh answered wrongly costs one update and nothing else, wherever in the update it comes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helba.protocol.messages import TaskReply
+from tests.engines import BOTH
+from tests.protocol.parties import TOY, History, Table, authority_of, forge_share, require_model
+
+both = pytest.mark.parametrize("scheme", BOTH)
+WAYS = ("random", "zeros", "shifted", "another")
+
+
+class Update:
+    """A server whose second update is under way, with numpy's history beside it."""
+
+    def __init__(self, scheme: str) -> None:
+        self.table = Table(authority_of(TOY, scheme=scheme))
+        self.history = History(self.table.settings)
+        self.generator = np.random.default_rng(4)
+        for _ in range(2):
+            self.learn()
+            self.table.help()
+        self.learn()
+
+    def learn(self) -> None:
+        x, reward = self.generator.uniform(-1, 1, 2), float(self.generator.uniform(-1, 1))
+        played = self.table.play([x])
+        self.table.send_bit(played)
+        self.history.add(x, reward)
+        self.table.report(played.round, context=x, reward=reward)
+
+    def advance(self, steps: int) -> bytes:
+        """Answer that many tasks rightly and return the next one."""
+        for _ in range(steps):
+            (task,) = self.table.server.tasks()
+            self.table.server.receive(self.table.user.help(task))
+        (task,) = self.table.server.tasks()
+        return task
+
+
+def count_tasks(scheme: str) -> list[str]:
+    update, kinds = Update(scheme), []
+    while tasks := update.table.server.tasks():
+        kinds.append(update.table.decode(tasks[0]).work)
+        update.table.server.receive(update.table.user.help(tasks[0]))
+    assert update.table.server.updates == 2
+    return kinds
+
+
+def test_update_refreshes_and_ends_with_a_check() -> None:
+    kinds = count_tasks("simulate")
+    assert kinds[-1] == "check"
+    assert set(kinds[:-1]) == {"refresh"}
+    assert len(kinds) >= 4
+
+
+def require_recovery(update: Update) -> None:
+    """The model was not adopted; the old one serves on, and the next update is right."""
+    table, server = update.table, update.table.server
+    assert (server.updates, server.rejected) == (1, 1)
+    assert server.terms.number == 1
+    assert server.status().last_error
+    require_model(table, update.history)
+    assert table.play([[0.5, 0.5], [0.1, -0.3]]).overflow is False
+    update.learn()
+    table.help()
+    assert (server.updates, server.rejected, server.terms.samples) == (2, 1, 4)
+    require_model(table, update.history)
+    np.testing.assert_allclose(table.design(), update.history.design(), rtol=0, atol=1e-5)
+
+
+@both
+@pytest.mark.parametrize("how", WAYS)
+def test_wrong_share_at_any_refresh_is_not_adopted(scheme: str, how: str) -> None:
+    refreshes = len(count_tasks("simulate")) - 1
+    spare_update = Update(scheme)
+    # CKKS takes its time: every place in the simulator, and on CKKS two of them for each way
+    places = range(refreshes)
+    if scheme == "ckks":
+        places = range(WAYS.index(how) % 2, refreshes, 2)
+    for place in places:
+        update = Update(scheme)
+        task = update.advance(place)
+        spare = None
+        if how == "another":
+            slots = update.table.user._engine.request_from_bytes(
+                update.table.decode(task).parts[0]
+            ).slots
+            spare = find_spare(spare_update, slots=slots)
+        update.table.server.receive(forge_share(update.table, task, how=how, spare=spare))
+        update.table.help()
+        require_recovery(update)
+
+
+def find_spare(update: Update, *, slots: int) -> bytes:
+    """A refresh of another update with as many slots."""
+    while True:
+        (task,) = update.table.server.tasks()
+        message = update.table.decode(task)
+        engine = update.table.user._engine
+        if message.work == "refresh" and engine.request_from_bytes(message.parts[0]).slots == slots:
+            return task
+        update.table.server.receive(update.table.user.help(task))
+
+
+@both
+@pytest.mark.parametrize("bits", ["", "+" * 64, "flipped"])
+def test_wrong_signs_in_a_check_refuse_the_model(scheme: str, bits: str) -> None:
+    update = Update(scheme)
+    task = update.advance(len(count_tasks("simulate")) - 1)
+    table = update.table
+    if bits == "flipped":
+        right = table.decode(table.user.help(task)).bits
+        bits = right.translate(str.maketrans("+-", "-+"))
+    reply = TaskReply(task=table.decode(task).task, work="check", bits=bits)
+    table.server.receive(table.encode(reply))
+    require_recovery(update)
+
+
+def test_right_model_passes_its_check_with_all_signs() -> None:
+    """The bits of an honest helper are the server's own signs, one for one."""
+    update = Update("simulate")
+    task = update.advance(len(count_tasks("simulate")) - 1)
+    (work,) = update.table.server.worker.work
+    signs = "".join("+" if sign > 0 else "-" for sign in work.running.request.signs)
+    assert update.table.decode(update.table.user.help(task)).bits == signs
+    assert len(signs) >= 32
+    assert len(set(signs)) == 2
