@@ -8,8 +8,8 @@ help: ## show this list
 setup: ## make .venv, or do nothing if it is there
 	@./scripts/setup
 
-demo: setup ## compare the algorithms on the toy problem; writes results/demo
-	.venv/bin/helba compare toy --horizon 130 --repetitions 25 --out results/demo --overwrite $(ARGS)
+demo: setup ## play the toy problem on ciphertexts, beside plaintext algorithms
+	@./scripts/demo $(ARGS)
 
 test: setup ## run all tests
 	.venv/bin/python -m pytest -n auto $(ARGS)
@@ -23,8 +23,9 @@ check: setup ## lint, format, types, layers
 check-core: setup ## run the fast tests without OpenFHE, on another Python
 	@./scripts/check-core $(ARGS)
 
-bench: setup ## time a round in the clear
-	.venv/bin/helba bench plain $(ARGS)
+bench: setup ## time a round in the clear, then one on ciphertexts
+	.venv/bin/helba bench plain
+	.venv/bin/helba bench round $(ARGS)
 
 docs: setup ## rewrite the tables and the plot of README.md and docs/ from their commands
 	.venv/bin/python scripts/document

@@ -99,7 +99,10 @@ def test_single_run_tunes_oful_when_asked():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"engine": "ckks"}, "engine must be plain, the only engine so far, got 'ckks'"),
+        ({"engine": "tfhe"}, "engine must be one of plain, ckks, simulate, got 'tfhe'"),
+        ({"engine": "simulate", "algorithm": "ldp"}, "helba, helba-sqrt or helba-paper if encr"),
+        ({"refresh": "client", "algorithm": "oful"}, "algorithm must be .* if encrypted"),
+        ({"security": 129}, "security must be one of 128, 192, 256, got 129"),
         ({"algorithm": "sarsa"}, "algorithm must be one of .*, got 'sarsa'"),
         ({"algorithm": "helba-sqrt", "bonus": "quadratic"}, "bonus must be sqrt with helba-sqrt"),
         ({"horizon": 0}, "horizon must be at least 1, got 0"),
@@ -110,6 +113,26 @@ def test_single_run_tunes_oful_when_asked():
 def test_single_request_names_the_value_and_what_is_allowed(changes, words):
     with pytest.raises(InvalidInput, match=words):
         run_single(SingleRequest(**{"problem": "toy", "horizon": 10, **changes}))
+
+
+def test_single_request_for_refresh_or_security_means_ciphertexts():
+    assert SingleRequest(problem="toy", horizon=9).engine == "plain"
+    assert SingleRequest(problem="toy", horizon=9, refresh="client").engine == "ckks"
+    assert SingleRequest(problem="toy", horizon=9, security=192).engine == "ckks"
+    assert SingleRequest(problem="toy", horizon=9, engine="plain", security=192).engine == "plain"
+
+
+def test_single_run_in_the_clear_says_that_it_ignores_security(capsys):
+    run_single(SingleRequest(problem="toy", horizon=9, engine="plain", security=192))
+    assert "engine plain has no security: ignored" in capsys.readouterr().err
+
+
+def test_single_run_plays_others_on_the_same_draw():
+    request = SingleRequest(problem="toy", horizon=30, beside=("oful", "helba", "oful"))
+    found = run_single(request)
+    alone = run_single(SingleRequest(problem="toy", horizon=30, algorithm="oful"))
+    assert set(found.beside) == {"oful"}
+    assert found.beside["oful"].regret == alone.outcome.regret
 
 
 def test_bench_takes_the_median_of_its_blocks():

@@ -17,16 +17,16 @@ from helba.planning.score_packing import pack_contexts, pack_model, pack_trace, 
 def test_layout_of_the_toy_problem() -> None:
     layout = ScoreLayout(dim=2, arms=2)
     assert (layout.features, layout.pairs, layout.slots) == (8, 4, 32)
-    assert layout.score_rotations == (4, 8, 12, 16, 20, 24, 28)
+    assert layout.score_rotations == (4, 8, 12, 16)
     assert layout.rotations == (2, *layout.score_rotations)
-    assert score_cost(layout) == Cost(levels=1, products=1, rotations=7)
+    assert score_cost(layout) == Cost(levels=1, products=1, rotations=4)
 
 
 def test_layout_by_arms_needs_fewer_slots_and_one_level_more() -> None:
     layout = ScoreLayout(dim=8, arms=64, form="arms")
     assert (layout.features, layout.pairs, layout.slots) == (64, 64, 4096)
     assert layout.compare_slots == 2 * 64 * 64
-    assert score_cost(layout) == Cost(levels=2, products=1, plain_products=64, rotations=28)
+    assert score_cost(layout) == Cost(levels=2, products=1, plain_products=64, rotations=23)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_scores_of_arms_are_spread_in_about_two_roots_of_their_number(
     assert score_cost(layout).rotations == sums + rotations
 
 
-@pytest.mark.parametrize(("arms", "summed", "multiplied"), [(2, 1, 1), (8, 7, 3), (16, 6, 4)])
+@pytest.mark.parametrize(("arms", "summed", "multiplied"), [(2, 1, 1), (8, 4, 3), (16, 6, 4)])
 def test_product_of_wins_needs_fewer_keys_than_their_sum(
     arms: int, summed: int, multiplied: int
 ) -> None:
@@ -170,7 +170,7 @@ def test_stages_sum_every_slot_once(bits: int, stride: int, radix: int) -> None:
 
 def test_stages_are_even() -> None:
     assert [len(stage) + 1 for stage in cyclic_stages(stride=1, count=16)] == [4, 4]
-    assert [len(stage) + 1 for stage in cyclic_stages(stride=1, count=128)] == [8, 4, 4]
+    assert [len(stage) + 1 for stage in cyclic_stages(stride=1, count=128)] == [4, 4, 4, 2]
     with pytest.raises(InvalidInput, match="count must be a power of two"):
         cyclic_stages(stride=1, count=12)
 

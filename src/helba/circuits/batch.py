@@ -95,8 +95,7 @@ class Clearing:
 
         def answer(user: int) -> EncryptedVector:
             cleared = engine.multiply_encoded(flooded, self._mask(user, flooded))
-            half = engine.add_encoded(cleared, rows[user // width])
-            return engine.add_encoded(half, columns[user % width])
+            return engine.add_encoded(cleared, rows[user // width], columns[user % width])
 
         return run_parallel(answer, wanted, threads=threads)
 

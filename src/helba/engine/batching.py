@@ -55,12 +55,15 @@ class Batching(Bookkeeping):
         product = Body(self._multiply_prepared(body, factor._payload), body.level, degree=2)
         return self._vector(product, slots=vector.slots)
 
-    def add_encoded(self, vector: EncryptedVector, summand: EncodedVector) -> EncryptedVector:
-        """Return vector + summand."""
-        body = self._meeting(vector, summand)
-        self.tally.add("add_plain", level=body.level)
-        payload = self._add_prepared(body, summand._payload)
-        return self._vector(Body(payload, body.level), slots=vector.slots)
+    def add_encoded(self, vector: EncryptedVector, *summands: EncodedVector) -> EncryptedVector:
+        """Return the sum of the vector and of all summands."""
+        body = self._settled(vector)
+        for index, summand in enumerate(summands):
+            self._meeting(vector, summand)
+            self.tally.add("add_plain", level=body.level)
+            add = self._add_prepared if index == 0 else self._add_prepared_onto
+            body = Body(add(body, summand._payload), body.level)
+        return self._vector(body, slots=vector.slots)
 
     def add_up(self, vectors: Iterable[EncryptedVector]) -> EncryptedVector:
         """Return the sum of at least one vector, all of one level; each is asked for when due."""

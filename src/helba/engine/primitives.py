@@ -61,6 +61,10 @@ class Primitives(ABC):
         """Sum of a body of degree 1 with prepared numbers of its level."""
 
     @abstractmethod
+    def _add_prepared_onto(self, total: Body, prepared: Any) -> Any:
+        """The same, into `total`, which nobody else holds."""
+
+    @abstractmethod
     def _multiply_prepared(self, body: Body, prepared: Any) -> Any:
         """Product of a body of degree 1 with prepared numbers of its level, of degree 2."""
 

@@ -207,6 +207,9 @@ class SimulatedEngine(Engine):
     def _add_prepared(self, body: Body, prepared: Any) -> Any:
         return self._add_plain(body, prepared)
 
+    def _add_prepared_onto(self, total: Body, prepared: Any) -> Any:
+        return self._add_plain(total, prepared)
+
     def _multiply_prepared(self, body: Body, prepared: Any) -> Any:
         return self._multiply_plain(body, prepared)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,8 @@ STYLES: dict[str, tuple[str, str | tuple[int, tuple[int, ...]]]] = {
     "uniform": ("#8A8A8A", ":"),
 }
 OTHER_STYLE = ("#444444", "-")
+# A curve that others may cover is wide and pale, and lies below them.
+WIDE_COLOUR, WIDE_WIDTH, WIDE_ALPHA = "#0072B2", 6.0, 0.45
 
 # Curves are thinned to this many points: more cannot be seen, and would swell the SVG.
 MAX_POINTS = 400
@@ -52,11 +54,14 @@ class Curve:
         return cls(mean=table.mean(axis=0), error=spread / count**0.5)
 
 
-def plot_regret(curves: Mapping[str, Curve], *, title: str, folder: Path) -> Path:
+def plot_regret(
+    curves: Mapping[str, Curve], *, title: str, folder: Path, wide: Collection[str] = ()
+) -> Path:
     """Draw one line per algorithm with a band of two standard errors; return the path of the PNG.
 
     Writes `regret.png` and `regret.svg` into `folder`. The same curves give the same SVG, byte by
-    byte. A second panel enlarges the lowest curves where others tower over them.
+    byte. A second panel enlarges the lowest curves where others tower over them. Curves named in
+    `wide` are drawn so that they show below others that run along them.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -69,10 +74,12 @@ def plot_regret(curves: Mapping[str, Curve], *, title: str, folder: Path) -> Pat
         figure = Figure(figsize=(10.5, 4.4) if low else (6.6, 4.4), layout="constrained")
         FigureCanvasAgg(figure)
         panels = figure.subplots(1, 2 if low else 1, squeeze=False)[0]
-        _draw(panels[0], curves=curves, labels=[name for name in curves if name not in low])
+        upper = [name for name in curves if name not in low]
+        _draw(panels[0], curves=curves, labels=upper, wide=wide)
         panels[0].set_ylabel("cumulative regret")
         if low:
-            _draw(panels[1], curves={name: curves[name] for name in low}, labels=low)
+            enlarged = {name: curves[name] for name in low}
+            _draw(panels[1], curves=enlarged, labels=low, wide=wide)
             panels[0].set_title("all algorithms", fontsize=9, color="#444444")
             panels[1].set_title("the lowest, enlarged", fontsize=9, color="#444444")
         figure.suptitle(title, fontsize=11)
@@ -88,7 +95,9 @@ def _low_names(curves: Mapping[str, Curve]) -> list[str]:
     return low if 2 <= len(low) < len(curves) else []
 
 
-def _draw(axes: Axes, *, curves: Mapping[str, Curve], labels: Sequence[str]) -> None:
+def _draw(
+    axes: Axes, *, curves: Mapping[str, Curve], labels: Sequence[str], wide: Collection[str]
+) -> None:
     horizon = max(len(curve.mean) for curve in curves.values())
     for name, curve in curves.items():
         colour, dashes = STYLES.get(name, OTHER_STYLE)
@@ -97,7 +106,19 @@ def _draw(axes: Axes, *, curves: Mapping[str, Curve], labels: Sequence[str]) -> 
         rounds = np.concatenate([[0], shown + 1])
         mean = np.concatenate([[0.0], curve.mean[shown]])
         band = np.concatenate([[0.0], 2 * curve.error[shown]])
-        axes.plot(rounds, mean, color=colour, linestyle=dashes, linewidth=1.6, label=name)
+        if name in wide:
+            axes.plot(
+                rounds,
+                mean,
+                color=WIDE_COLOUR,
+                linewidth=WIDE_WIDTH,
+                alpha=WIDE_ALPHA,
+                solid_capstyle="butt",
+                label=name,
+                zorder=1.5,
+            )
+        else:
+            axes.plot(rounds, mean, color=colour, linestyle=dashes, linewidth=1.6, label=name)
         axes.fill_between(rounds, mean - band, mean + band, color=colour, alpha=0.12, linewidth=0)
     top = max(float((curve.mean + 2 * curve.error).max()) for curve in curves.values()) or 1.0
     axes.set_ylim(0.0, 1.04 * top)
@@ -106,17 +127,23 @@ def _draw(axes: Axes, *, curves: Mapping[str, Curve], labels: Sequence[str]) -> 
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
-    _label_ends(axes, curves=curves, labels=labels, top=1.04 * top, horizon=horizon)
+    _label_ends(axes, curves=curves, labels=labels, top=1.04 * top, horizon=horizon, wide=wide)
 
 
 def _label_ends(
-    axes: Axes, *, curves: Mapping[str, Curve], labels: Sequence[str], top: float, horizon: int
+    axes: Axes,
+    *,
+    curves: Mapping[str, Curve],
+    labels: Sequence[str],
+    top: float,
+    horizon: int,
+    wide: Collection[str],
 ) -> None:
     """Write each name at the end of its line, moved apart where lines end close together."""
     names = sorted(labels, key=lambda name: float(curves[name].mean[-1]))
     places = _spread_out([float(curves[name].mean[-1]) for name in names], gap=0.056 * top, top=top)
     for name, place in zip(names, places, strict=True):
-        colour = STYLES.get(name, OTHER_STYLE)[0]
+        colour = WIDE_COLOUR if name in wide else STYLES.get(name, OTHER_STYLE)[0]
         axes.annotate(
             name,
             xy=(horizon, float(curves[name].mean[-1])),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -12,6 +13,8 @@ from rich.progress import Progress as Bar
 __all__ = ["Progress", "note"]
 
 SECONDS_BETWEEN_LINES = 5.0
+MOST_SECONDS_WITHOUT_A_LINE = 30.0
+SECONDS_BETWEEN_STATES = 0.1
 
 
 def note(text: str) -> None:
@@ -23,8 +26,8 @@ def note(text: str) -> None:
 class Progress:
     """Counts up to `total`; use it as a context manager and call `advance`.
 
-    Where stderr is not a terminal it prints a line at most every 5 s and every tenth of the way, so
-    that a short run prints none.
+    Where stderr is not a terminal it prints a line at most every 5 s and every tenth of the way (on
+    a long way every 30 s), so that a short run prints none.
     """
 
     def __init__(self, title: str, *, total: int, unit: str) -> None:
@@ -44,24 +47,31 @@ class Progress:
                 MofNCompleteColumn(),
                 TextColumn(self._unit),
                 TimeRemainingColumn(),
+                TextColumn("{task.fields[state]}"),
                 console=Console(stderr=True),
                 transient=True,
             )
             self._bar.start()
-            self._task = self._bar.add_task(self._title, total=self._total)
+            self._task = self._bar.add_task(self._title, total=self._total, state="")
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
-    def advance(self, count: int = 1) -> None:
-        """Count `count` more steps as done."""
+    def advance(self, count: int = 1, *, describe: Callable[[], str] | None = None) -> None:
+        """Count `count` more steps as done; `describe` is asked for a few words when it shows."""
         self._done += count
+        now = time.monotonic()
+        waited = now - self._said_at
         if self._bar is not None:
             self._bar.advance(self._task, count)
-        elif (self._done - self._said) * 10 >= self._total:
-            now = time.monotonic()
-            if now - self._said_at >= SECONDS_BETWEEN_LINES:
-                note(f"{self._title}: {self._done} of {self._total} {self._unit}")
-                self._said, self._said_at = self._done, now
+            if describe is not None and waited >= SECONDS_BETWEEN_STATES:
+                self._bar.update(self._task, state=describe())
+                self._said_at = now
+        elif waited >= SECONDS_BETWEEN_LINES and (
+            (self._done - self._said) * 10 >= self._total or waited >= MOST_SECONDS_WITHOUT_A_LINE
+        ):
+            text = f"{self._title}: {self._done} of {self._total} {self._unit}"
+            note(text if describe is None else f"{text}: {describe()}")
+            self._said, self._said_at = self._done, now

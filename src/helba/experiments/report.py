@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["print_json", "print_table", "strict"]
+__all__ = ["flatten", "print_json", "print_table", "strict"]
 
 
 def strict(value: Any) -> Any:
@@ -26,6 +26,18 @@ def strict(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
+
+
+def flatten(report: Mapping[str, Any], *, under: str = "") -> dict[str, object]:
+    """Return the values of a report without its levels: {"a": {"b": 1}} becomes {"a b": 1}."""
+    flat: dict[str, object] = {}
+    for name, value in report.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, under=f"{under}{name} ")
+        else:
+            listed = isinstance(value, (list, tuple))
+            flat[under + name] = ", ".join(map(str, value)) if listed else value
+    return flat
 
 
 def print_json(report: Mapping[str, Any]) -> None:

@@ -1,10 +1,14 @@
-"""Rows on disk: comma-separated, one line a round, written whole or not at all."""
+"""Rows on disk: comma-separated, one line a round.
+
+`write_rows` writes a file whole or not at all; `RowFile` writes each row as it comes, so that a run
+that is interrupted keeps those it has.
+"""
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,7 +18,7 @@ from numpy.typing import NDArray
 from helba.errors import RunFailed
 from helba.experiments.runner import Row
 
-__all__ = ["COLUMNS", "holds_run", "read_column", "write_rows", "write_text"]
+__all__ = ["COLUMNS", "RowFile", "holds_run", "read_column", "write_rows", "write_text"]
 
 COLUMNS = tuple(field.name for field in fields(Row))
 
@@ -32,9 +36,27 @@ def write_text(path: Path, *, text: str) -> None:
 
 def write_rows(path: Path, *, rows: Iterable[Row]) -> None:
     """Write `rows` to `path` with a header line; true is 1, false 0, not applicable is empty."""
-    lines = [",".join(COLUMNS)]
-    lines += [",".join(_cell(getattr(row, name)) for name in COLUMNS) for row in rows]
-    write_text(path, text="\n".join(lines) + "\n")
+    write_text(path, text="".join(_lines(rows)))
+
+
+class RowFile:
+    """A file of rows that grows, line by line; use it as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> RowFile:
+        self._file = self.path.open("w", encoding="utf-8", newline="")
+        self._file.writelines(_lines(()))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, row: Row) -> None:
+        """Add one row; it is on disk when this returns, unless the machine fails."""
+        self._file.write(_line(row))
+        self._file.flush()
 
 
 def read_column(path: Path, *, column: str) -> NDArray[np.float64]:
@@ -56,6 +78,16 @@ def holds_run(path: Path, *, rounds: int, regret: float) -> bool:
         return len(lines) == rounds + 1 and float(last[header.index("regret")]) == regret
     except (OSError, ValueError, IndexError):
         return False
+
+
+def _lines(rows: Iterable[Row]) -> Iterator[str]:
+    yield ",".join(COLUMNS) + "\n"
+    for row in rows:
+        yield _line(row)
+
+
+def _line(row: Row) -> str:
+    return ",".join(_cell(getattr(row, name)) for name in COLUMNS) + "\n"
 
 
 def _cell(value: object) -> str:

@@ -42,7 +42,8 @@ class Outcome:
     """The totals of one finished run; `seconds` is wall time and the only number that varies.
 
     In `overflows` rounds scores left their promised range. Of the rounds, `decided` had an exact
-    counterpart to compare with, `agreed` played its arm and `ties` were certified ties.
+    counterpart to compare with, `agreed` played its arm and `ties` were certified ties;
+    `disagreements_outside_ties` must be 0.
     """
 
     regret: float
@@ -52,6 +53,7 @@ class Outcome:
     decided: int
     agreed: int
     ties: int
+    disagreements_outside_ties: int
     seconds: float
     update_bound: float | None
     regret_bound: float | None
@@ -116,7 +118,7 @@ def run_repetition(
     watch: Callable[[Row], None] | None = None,
 ) -> Outcome:
     """Play `horizon` rounds and return the totals; `watch` is called with each row."""
-    decided = agreed = ties = 0
+    decided = agreed = ties = outside = 0
     last: Row | None = None
     started = time.perf_counter()
     for row in run_policy(problem, policy, horizon=horizon):
@@ -124,6 +126,7 @@ def run_repetition(
         decided += row.agrees is not None
         agreed += row.agrees is True
         ties += row.tie is True
+        outside += row.agrees is False and not row.tie
         if watch is not None:
             watch(row)
     seconds = time.perf_counter() - started
@@ -135,6 +138,7 @@ def run_repetition(
         decided=decided,
         agreed=agreed,
         ties=ties,
+        disagreements_outside_ties=outside,
         seconds=seconds,
         update_bound=_bound(policy.update_bound),
         regret_bound=_bound(policy.regret_bound) if problem.linear else None,

@@ -1,13 +1,23 @@
-"""One algorithm on one draw of a problem, with everything that can be said about the run."""
+"""One algorithm on one draw of a problem, with everything that can be said about the run.
+
+HELBA plays in the clear (`plain`), on ciphertexts (`ckks`) or on what stands for them (`simulate`);
+other algorithms may play the same draw beside it, in the clear.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from helba.bandits import ALGORITHMS
+from helba.bandits.policy import Policy
 from helba.errors import (
     InvalidInput,
     RunFailed,
@@ -15,19 +25,25 @@ from helba.errors import (
     require_choice,
     require_whole,
 )
+from helba.experiments.encrypted import EncryptedPlay, make_play, plan_play
 from helba.experiments.plots import Curve, plot_regret
 from helba.experiments.pool import Workers
 from helba.experiments.progress import Progress, note
 from helba.experiments.report import strict
-from helba.experiments.rows import read_column, write_rows, write_text
+from helba.experiments.rows import RowFile, write_text
 from helba.experiments.runner import Outcome, Row, policy_for, run_repetition, settings_for
 from helba.experiments.tuning import MOST_SEED, tune_radius, tuning_jobs
-from helba.problems import make_problem
+from helba.planning.request import REFRESHES
+from helba.planning.security import SECURITY_LEVELS
+from helba.problems import Problem, make_problem
 
-__all__ = ["ENGINES", "SingleRequest", "SingleRun", "run_single"]
+__all__ = ["ENCRYPTED_ALGORITHMS", "ENGINES", "SingleRequest", "SingleRun", "run_single"]
 
-ENGINES = ("plain",)
-REPORT = "run.json"
+ENGINES = ("plain", "ckks", "simulate")
+ENCRYPTED_ALGORITHMS = ("helba", "helba-sqrt", "helba-paper")
+ROWS, REPORT, PLOTS = "rows.csv", "run.json", ("regret.png", "regret.svg")
+# By these a report is known to be ours.
+SIGNATURE = {"problem", "horizon", "algorithm", "engine", "seed", "regret", "agreement"}
 
 # What an algorithm's name already fixes, and the options that only HELBA has.
 FIXED = {
@@ -35,6 +51,9 @@ FIXED = {
     "helba-paper": {"profile": "paper", "bonus": "sqrt"},
 }
 KNOBS = ("profile", "bonus", "schedule")
+SECURITY, REFRESH = 128, "client"
+# What only an encrypted run has.
+NOT_ENCRYPTED = ("refresh", "security", "bytes_up", "bytes_down", "parameters")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,23 +61,38 @@ class SingleRequest:
     """What to run; an option that is None is the algorithm's own choice.
 
     The paper's profile comes with the paper's bonus, the square root, unless told otherwise.
+    `refresh` and `security` ask for ciphertexts: with them the engine is ckks unless told, else
+    plain. `beside` are algorithms to play in the clear on the same draw; for an encrypted run it is
+    the same algorithm unless told.
     """
 
     problem: str
     horizon: int
     algorithm: str = "helba"
-    engine: str = "plain"
+    engine: str | None = None
     profile: str | None = None
     bonus: str | None = None
     schedule: str | None = None
+    refresh: str | None = None
+    security: int | None = None
     seed: int = 0
     dim: int | None = None
     arms: int | None = None
+    beside: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         require_choice("algorithm", self.algorithm, ALGORITHMS)
-        if self.engine not in ENGINES:
-            raise InvalidInput("engine", repr(self.engine), "plain, the only engine so far")
+        if self.engine is None:
+            asked = self.refresh is not None or self.security is not None
+            object.__setattr__(self, "engine", "ckks" if asked else "plain")
+        require_choice("engine", self.engine or "", ENGINES)
+        if self.encrypted and self.algorithm not in ENCRYPTED_ALGORITHMS:
+            allowed = f"{', '.join(ENCRYPTED_ALGORITHMS[:-1])} or {ENCRYPTED_ALGORITHMS[-1]}"
+            raise InvalidInput("algorithm", repr(self.algorithm), f"{allowed} if encrypted")
+        if self.refresh is not None:
+            require_choice("refresh", self.refresh, REFRESHES)
+        if self.security is not None and self.security not in SECURITY_LEVELS:
+            raise InvalidInput("security", self.security, "one of 128, 192, 256")
         require_at_least("horizon", self.horizon, 1)
         require_whole("seed", self.seed, least=0, most=MOST_SEED)
         for name, fixed in FIXED.get(self.algorithm, {}).items():
@@ -66,6 +100,27 @@ class SingleRequest:
                 raise InvalidInput(
                     name, repr(getattr(self, name)), f"{fixed} with {self.algorithm}"
                 )
+        if self.beside is None:
+            same = (self.algorithm,) if self.encrypted else ()
+            object.__setattr__(self, "beside", same)
+        for name in self.others:
+            require_choice("beside", name, ALGORITHMS)
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether it asks for ciphertexts, real or simulated."""
+        return self.engine != "plain"
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The algorithms beside it, each once; what it plays itself need not play again."""
+        names = dict.fromkeys(self.beside or ())
+        return tuple(name for name in names if self.encrypted or name != self.algorithm)
+
+    @property
+    def label(self) -> str:
+        """What it is called beside others."""
+        return f"{self.algorithm}, {self.engine}" if self.encrypted else self.algorithm
 
     @property
     def options(self) -> dict[str, str]:
@@ -78,7 +133,10 @@ class SingleRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class SingleRun:
-    """A finished run: its totals, and where its rows and plot are when a folder was given."""
+    """A finished run: its totals, and where its rows and plot are when a folder was given.
+
+    `encrypted` is what only an encrypted run has, `beside` the totals of the other algorithms.
+    """
 
     request: SingleRequest
     outcome: Outcome
@@ -90,12 +148,20 @@ class SingleRun:
     radius_scale: float
     rows: Path | None
     plot: Path | None
+    encrypted: dict[str, Any]
+    beside: dict[str, Outcome] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as plain values; what only an encrypted engine has is None."""
         outcome = asdict(self.outcome)
         for name in ("decided", "agreed"):
             del outcome[name]
+        if not self.outcome.decided:
+            outcome["ties"] = outcome["disagreements_outside_ties"] = None
+        others = {
+            name: {"regret": other.regret, "updates": other.updates, "seconds": other.seconds}
+            for name, other in self.beside.items()
+        }
         return {
             **asdict(self.request),
             "dim": self.dim,
@@ -107,70 +173,129 @@ class SingleRun:
             **outcome,
             "seconds_per_round": self.outcome.seconds / self.request.horizon,
             "agreement": self.outcome.agreement,
-            "ties": self.outcome.ties if self.outcome.decided else None,
-            "refresh": None,
-            "security": None,
-            "bytes_up": None,
-            "bytes_down": None,
-            "parameters": None,
+            **(self.encrypted or dict.fromkeys(NOT_ENCRYPTED)),
+            "beside": others,
             "rows": None if self.rows is None else str(self.rows),
             "plot": None if self.plot is None else str(self.plot),
         }
 
 
 def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
-    """Run it; with `out`, write `rows.csv`, `run.json`, `regret.png` and `regret.svg` there."""
+    """Run it; with `out`, write `rows.csv`, `run.json`, `regret.png` and `regret.svg` there.
+
+    Rows are written as they come: a run that is interrupted keeps them.
+    """
     problem = make_problem(request.problem, dim=request.dim, arms=request.arms, seed=request.seed)
-    options: dict[str, Any] = dict(request.options)
-    is_helba = request.algorithm.startswith("helba")
-    settings_for(problem, horizon=request.horizon, **options)
+    settings_for(problem, horizon=request.horizon, **request.options)
+    _say_what_is_ignored(request)
+    began = time.perf_counter()
+    deployment = None
+    if request.encrypted:
+        deployment = plan_play(
+            _plain_policy(request, request.algorithm, problem=problem).settings,
+            engine=str(request.engine),
+            security=request.security or SECURITY,
+            refresh=request.refresh or REFRESH,
+        )
     if out is not None:
         _claim(out)
-    if options and not is_helba:
-        note(f"{request.algorithm} has no {' or '.join(options)}: ignored")
-    if request.algorithm == "oful-tuned":
-        options["radius_scale"] = _tune(request)
-    settings = settings_for(problem, horizon=request.horizon, **options)
-    policy = policy_for(request.algorithm, settings=settings, problem_seed=request.seed)
-    rows: list[Row] = []
-    done = 0
-    title = f"{request.algorithm} on {request.problem}"
-    with Progress(title, total=request.horizon, unit="rounds") as progress:
-
-        def watch(row: Row) -> None:
-            nonlocal done
-            done = row.round
-            if out is not None:
-                rows.append(row)
-            progress.advance()
-
-        try:
-            outcome = run_repetition(problem, policy, horizon=request.horizon, watch=watch)
-        except KeyboardInterrupt:
-            text = f"interrupted after {done} of {request.horizon} rounds; nothing is kept"
-            raise RunFailed(text) from None
-    path = plot = None
+    play = None if deployment is None else make_play(deployment)
+    seconds_setup = time.perf_counter() - began
+    policy = play or _plain_policy(request, request.algorithm, problem=problem)
+    curves: dict[str, Curve] = {}
+    outcome, curves[request.label] = _play(request, problem=problem, policy=policy, out=out)
+    beside: dict[str, Outcome] = {}
+    for name in request.others:
+        other = _plain_policy(request, name, problem=problem)
+        beside[name], curves[name] = _watch(problem, other, horizon=request.horizon)
+    plot = None
     if out is not None:
-        path = out / "rows.csv"
-        write_rows(path, rows=rows)
-        curve = Curve.from_runs([read_column(path, column="regret")])
         heading = f"{request.problem}: d = {problem.dim}, K = {problem.arms}, seed {request.seed}"
-        plot = plot_regret({request.algorithm: curve}, title=heading, folder=out)
+        wide = {request.label} if request.encrypted else set()
+        plot = plot_regret(curves, title=heading, folder=out, wide=wide)
+    used = policy.settings if request.algorithm.startswith("helba") else None
     finished = SingleRun(
         request=request,
-        outcome=outcome,
+        outcome=outcome if play is None else replace(outcome, seconds=play.clock.seconds),
         dim=problem.dim,
         arms=problem.arms,
-        profile=policy.settings.profile if is_helba else None,
-        bonus=policy.settings.bonus if is_helba else None,
-        schedule=policy.settings.schedule if is_helba else None,
+        profile=None if used is None else used.profile,
+        bonus=None if used is None else used.bonus,
+        schedule=None if used is None else used.schedule,
         radius_scale=policy.settings.radius_scale,
-        rows=path,
+        rows=None if out is None else out / ROWS,
         plot=plot,
+        encrypted={} if play is None else {"seconds_setup": seconds_setup, **play.as_json()},
+        beside=beside,
     )
     if out is not None:
         write_text(out / REPORT, text=json.dumps(strict(finished.as_json()), indent=1) + "\n")
     return finished
+
+
+def _say_what_is_ignored(request: SingleRequest) -> None:
+    if request.options and not request.algorithm.startswith("helba"):
+        note(f"{request.algorithm} has no {' or '.join(request.options)}: ignored")
+    unused = [name for name in ("refresh", "security") if getattr(request, name) is not None]
+    if unused and not request.encrypted:
+        note(f"engine plain has no {' or '.join(unused)}: ignored")
+
+
+def _plain_policy(request: SingleRequest, algorithm: str, *, problem: Problem) -> Policy:
+    options: dict[str, Any] = dict(request.options)
+    if algorithm == "oful-tuned":
+        options["radius_scale"] = _tune(request)
+    settings = settings_for(problem, horizon=request.horizon, **options)
+    return policy_for(algorithm, settings=settings, problem_seed=request.seed)
+
+
+def _play(
+    request: SingleRequest, *, problem: Problem, policy: Policy, out: Path | None
+) -> tuple[Outcome, Curve]:
+    """Play the rounds, show how far it is, and keep the rows that were asked for."""
+    done, regret = 0, 0.0
+    title = f"{request.label} on {request.problem}"
+
+    def describe() -> str:
+        text = f"regret {regret:.3g}"
+        return f"{text}, {policy.describe()}" if isinstance(policy, EncryptedPlay) else text
+
+    with (
+        Progress(title, total=request.horizon, unit="rounds") as progress,
+        nullcontext() if out is None else RowFile(out / ROWS) as file,
+    ):
+
+        def show(row: Row) -> None:
+            nonlocal done, regret
+            if file is not None:
+                file.write(row)
+            done, regret = row.round, row.regret
+            progress.advance(describe=describe)
+
+        try:
+            return _watch(problem, policy, horizon=request.horizon, show=show)
+        except KeyboardInterrupt:
+            kept = "nothing is kept" if out is None else f"their rows are in {out / ROWS}"
+            text = f"interrupted after {done} of {request.horizon} rounds; {kept}"
+            raise RunFailed(text) from None
+
+
+def _watch(
+    problem: Problem,
+    policy: Policy,
+    *,
+    horizon: int,
+    show: Callable[[Row], None] | None = None,
+) -> tuple[Outcome, Curve]:
+    regrets: list[float] = []
+
+    def keep(row: Row) -> None:
+        regrets.append(row.regret)
+        if show is not None:
+            show(row)
+
+    outcome = run_repetition(problem, policy, horizon=horizon, watch=keep)
+    return outcome, Curve.from_runs([np.array(regrets)])
 
 
 def _claim(out: Path) -> None:
@@ -181,7 +306,9 @@ def _claim(out: Path) -> None:
         raise InvalidInput("out", out, "a new or empty folder, or one that helba run wrote")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        (out / REPORT).touch()
+        (out / REPORT).write_text("")  # of a run that has not finished
+        for name in (ROWS, *PLOTS):
+            (out / name).unlink(missing_ok=True)
     except OSError as error:
         raise RunFailed(f"cannot write to {out}: {error.strerror}") from error
 
@@ -190,7 +317,7 @@ def _is_ours(report: Path) -> bool:
     """Whether the file is a report of `run_single`, or one that it had no time to write."""
     try:
         text = report.read_text(encoding="utf-8")
-        return not text or set(SingleRequest.__dataclass_fields__) <= set(json.loads(text))
+        return not text or set(json.loads(text)) >= SIGNATURE
     except (OSError, ValueError, TypeError):
         return False
 

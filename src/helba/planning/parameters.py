@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 
 from helba.errors import InvalidInput, require_choice, require_whole
 from helba.planning.security import require_modulus
@@ -107,7 +108,7 @@ class Parameters:
         """Bits of the modulus that security depends on, at most."""
         return self.log2_q + self.log2_p
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Names these parameters; data of one fingerprint never meets another's."""
         fields = {name: value for name, value in asdict(self).items() if name != "_checked"}

@@ -56,6 +56,9 @@ SMALL_DIM = 16
 PAPER_BITS = 50
 MOST_NEWTON_STEPS = 8
 MOST_DEPTH = 100
+# Two batches at once are bound by memory, and keys of fewer digits are larger: 512 users in two
+# dimensions got 236 answers a second with 2 digits, 288 with 3, 276 with 4.
+LEAST_DIGITS_OF_MANY = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +82,7 @@ def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Lim
             if found is None:
                 hits = hit if hit - {Limit.LEVELS} or not hits else hits
                 continue
-            if best is None or found.draft.seconds < best.draft.seconds:
+            if best is None or _rank(found.draft, request) < _rank(best.draft, request):
                 best = found
             if not cut_round and not _may_gain(best.workshop):
                 break
@@ -89,6 +92,11 @@ def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Lim
         if limit in hits:
             return limit
     return Limit.SLOTS
+
+
+def _rank(draft: Draft, request: PlanRequest) -> tuple[float, float]:
+    """Least time is best; of several users each sends and receives every level, so depth first."""
+    return (draft.parameters.depth if request.users > 1 else 0, draft.seconds)
 
 
 def _may_gain(workshop: Workshop) -> bool:
@@ -204,7 +212,7 @@ def _best_of_method(
             draft = workshop.draft(parameters, cut_round=cut_round)
             if isinstance(draft, Limit):
                 hits.add(draft)
-            elif best is None or draft.seconds < best.draft.seconds:
+            elif best is None or _rank(draft, request) < _rank(best.draft, request):
                 best = Found(workshop=workshop, draft=draft, cut_round=cut_round)
         if not fits:
             hits.add(Limit.LEVELS)
@@ -285,6 +293,8 @@ def _parameters(workshop: Workshop, *, ring_dim: int, cut_round: bool) -> Iterat
             return
         fits = False
         for digits in possible_digits(depth):
+            if request.users > 1 and digits < LEAST_DIGITS_OF_MANY:
+                continue
             parameters = largest_scale(
                 ring_dim=ring_dim,
                 depth=depth,

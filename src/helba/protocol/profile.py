@@ -185,7 +185,7 @@ def uniform_noise(count: int, *, width: float) -> Array:
 
 def request_check(engine: Engine, r: EncryptedVector) -> Check:
     """Return the check that r, the squared error of a new model, is small (`circuits.check`)."""
-    signs = tuple(2 * secrets.randbelow(2) - 1 for _ in range(r.slots))
+    signs = [2 * (byte & 1) - 1 for byte in secrets.token_bytes(r.slots)]
     vector = signed_check(
         engine,
         r,
@@ -193,4 +193,4 @@ def request_check(engine: Engine, r: EncryptedVector) -> Check:
         signs=signs,
         noise=uniform_noise(r.slots, width=1.0),
     )
-    return Check(vector=vector, signs=signs[:CHECK_SIGNS])
+    return Check(vector=vector, signs=tuple(signs[:CHECK_SIGNS]))

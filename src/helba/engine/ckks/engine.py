@@ -115,6 +115,10 @@ class CkksEngine(Engine):
     def _add_prepared(self, body: Body, prepared: Any) -> Any:
         return self._timed("add_plain", self._context.EvalAdd, body.payload, prepared)
 
+    def _add_prepared_onto(self, total: Body, prepared: Any) -> Any:
+        self._timed("add_plain", self._context.EvalAddInPlace, total.payload, prepared)
+        return total.payload
+
     def _multiply_prepared(self, body: Body, prepared: Any) -> Any:
         return self._timed("multiply_plain", self._context.EvalMult, body.payload, prepared)
 

@@ -1,0 +1,188 @@
+"""`helba run`, `compare` and `sensitivity`: policies on problems."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from helba import ALGORITHMS
+from helba.cli.options import (
+    NAMES,
+    Arms,
+    Dim,
+    Horizon,
+    Jobs,
+    Json,
+    Out,
+    ProblemName,
+    Repetitions,
+    Seed,
+    choose_horizon,
+    split,
+    whole_number,
+)
+
+__all__ = ["compare", "run", "sensitivity"]
+
+
+def run(
+    problem: ProblemName,
+    dim: Dim = None,
+    arms: Arms = None,
+    algorithm: Annotated[str, typer.Option(help=f"which policy plays: {NAMES}")] = "helba",
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="plain (in the clear), ckks (on ciphertexts) or simulate (as ckks, without "
+            "encryption); plain unless told, or ckks with --refresh or --security"
+        ),
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="fast or paper")] = None,
+    bonus: Annotated[str | None, typer.Option(help="quadratic or sqrt")] = None,
+    schedule: Annotated[str | None, typer.Option(help="trace or public")] = None,
+    refresh: Annotated[
+        str | None, typer.Option(help="client, bootstrap or none; client unless told")
+    ] = None,
+    security: Annotated[
+        int | None, whole_number(text="bits of security: 128, 192 or 256; 128 unless told")
+    ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            help="algorithms to play in the clear on the same draw, with commas between them; "
+            "an encrypted run has its own algorithm beside it unless told"
+        ),
+    ] = None,
+    horizon: Horizon = None,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Run one algorithm on one draw of a problem, in the clear or on ciphertexts."""
+    from helba.experiments.report import print_json
+    from helba.experiments.single import SingleRequest, run_single
+    from helba.experiments.single_report import print_run
+
+    request = SingleRequest(
+        problem=problem,
+        horizon=choose_horizon(horizon, problem=problem),
+        algorithm=algorithm,
+        engine=engine,
+        profile=profile,
+        bonus=bonus,
+        schedule=schedule,
+        refresh=refresh,
+        security=security,
+        seed=seed,
+        dim=dim,
+        arms=arms,
+        beside=None if beside is None else split(beside),
+    )
+    finished = run_single(request, out=out)
+    if as_json:
+        print_json(finished.as_json())
+    else:
+        print_run(finished)
+
+
+def compare(
+    problem: ProblemName,
+    algorithms: Annotated[
+        str | None, typer.Option(help=f"names with commas between them: {NAMES}; all unless told")
+    ] = None,
+    dim: Dim = None,
+    arms: Arms = None,
+    repetitions: Repetitions = 25,
+    horizon: Horizon = None,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="folder for rows and plot: below results/ unless told")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="delete rows of other settings in the folder")
+    ] = False,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Compare algorithms on draws of a problem; the same command resumes an interrupted run."""
+    from helba.experiments.compare import Request
+    from helba.experiments.compare import compare as run_comparison
+    from helba.experiments.report import print_json, print_table
+
+    names = ALGORITHMS if algorithms is None else split(algorithms)
+    request = Request(
+        problem=problem,
+        horizon=choose_horizon(horizon, problem=problem),
+        algorithms=tuple(names),
+        repetitions=repetitions,
+        seed=seed,
+        dim=dim,
+        arms=arms,
+    )
+    folder = out
+    if folder is None:
+        size = f"d{request.dim}-k{request.arms}-t{request.horizon}-s{request.seed}"
+        folder = Path("results") / f"compare-{problem}-{size}"
+    result = run_comparison(request, out=folder, jobs=jobs, overwrite=overwrite)
+    report = result.as_json()
+    if as_json:
+        print_json(report)
+        return
+    columns = {
+        "regret": "regret",
+        "regret_se": "se",
+        "updates": "updates",
+        "update_bound": "at most",
+        "seconds": "seconds",
+        "agreement": "agreement",
+        "ties": "ties",
+        "clipped": "clipped",
+    }
+    print_table(
+        f"{problem}, {request.horizon} rounds, {repetitions} repetitions",
+        columns=("algorithm", *columns.values()),
+        rows=[
+            (name, *(found[column] for column in columns))
+            for name, found in report["algorithms"].items()
+        ],
+    )
+    print(f"rows: {report['rows']}\nplot: {report['plot']}")
+
+
+def sensitivity(
+    problem: ProblemName,
+    dim: Dim = None,
+    arms: Arms = None,
+    repetitions: Repetitions = 10,
+    horizon: Horizon = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what it costs when L, S or sigma is believed to be 1/4 to 4 times what it is."""
+    from helba.experiments.report import print_json, print_table
+    from helba.experiments.sensitivity import QUANTITIES, SensitivityRequest, measure
+
+    request = SensitivityRequest(
+        problem=problem,
+        horizon=choose_horizon(horizon, problem=problem),
+        repetitions=repetitions,
+        seed=seed,
+        dim=dim,
+        arms=arms,
+    )
+    effects = [asdict(effect) for effect in measure(request, jobs=jobs)]
+    if as_json:
+        print_json({**asdict(request), "effects": effects})
+        return
+    columns = ("algorithm", "quantity", "factor", "regret", "regret_se", "refused")
+    print_table(
+        f"{problem}, {request.horizon} rounds, {repetitions} repetitions",
+        columns=columns,
+        rows=[
+            [QUANTITIES.get(effect[name], effect[name]) for name in columns] for effect in effects
+        ],
+    )
