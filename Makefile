@@ -28,7 +28,7 @@ bench: setup ## time a round in the clear, then one on ciphertexts
 	.venv/bin/helba bench round $(ARGS)
 
 docs: setup ## rewrite the tables and the plot of README.md and docs/ from their commands
-	.venv/bin/python scripts/document
+	.venv/bin/python scripts/document $(ARGS)
 
 lock: ## write locks/ from pyproject.toml; ARGS=--upgrade takes newer versions
 	@./scripts/lock $(ARGS)

@@ -30,6 +30,18 @@ def test_cli_simulated_run_shows_people_the_others_and_the_plot(capsys, tmp_path
         assert words in shown
 
 
+def test_cli_server_in_its_own_process_plays_the_same_arms(capsys, tmp_path):
+    rows = []
+    for name, more in (("here", []), ("elsewhere", ["--separate"])):
+        out = tmp_path / name
+        assert main([*SIMULATED, "--schedule", "public", *more, "--out", str(out)]) == 0
+        lines = (out / "rows.csv").read_text().splitlines()
+        rows.append([line.split(",")[:3] for line in lines])
+    assert "process of its own" in capsys.readouterr().err
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 13
+
+
 def test_cli_benches_show_people_a_column_for_each_size(capsys, monkeypatch):
     from helba.experiments import bench_encrypted
 
@@ -51,7 +63,7 @@ def test_cli_benches_show_people_a_column_for_each_size(capsys, monkeypatch):
 def test_cli_plays_on_ciphertexts(capsys, tmp_path):
     out = tmp_path / "out"
     command = ["run", "toy", "--horizon", "3", "--security", "128", "--out", str(out), "--json"]
-    assert main(command) == 0
+    assert main([*command, "--separate"]) == 0
     captured = capsys.readouterr()
     report = json.loads(captured.out)
     assert (report["engine"], report["security"]) == ("ckks", 128)

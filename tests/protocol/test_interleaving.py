@@ -241,10 +241,12 @@ def test_refresh_that_never_returns_stops_neither_rounds_nor_reports(scheme: str
         take_part()
         assert table.server.tasks() == (task,)
         assert table.server.terms == served
-    assert (table.server.round, table.server.samples, table.server.updates) == (14, 14, 0)
-    table.help()  # at last; reports of meanwhile are for the next batch
-    assert table.server.updates == 1
+    assert (table.server.round, table.server.samples, table.server.updates) == (14, 2, 0)
+    assert table.server.status().held == 12
+    while table.server.updates == 0:  # at last; reports of meanwhile are for the next batch
+        table.server.receive(table.user.help(table.server.tasks()[0]))
     assert table.server.terms.samples == 2
+    assert table.server.samples == 14
     assert table.server.schedule.plays == len(table.server.waiting) == 12
     np.testing.assert_allclose(
         sum(table.open(growth) for growth in table.server.waiting),
@@ -261,9 +263,8 @@ def test_refresh_that_never_returns_stops_neither_rounds_nor_reports(scheme: str
     bound = table.server.schedule.trace_bound(residual=table.server.terms.residual)
     V_j = history.design(2)
     assert np.trace(np.linalg.solve(V_j, history.design() - V_j)) <= bound
-    take_part()
-    table.help()
-    assert (table.server.updates, table.server.terms.samples) == (2, 15)
+    table.help()  # they made the next update due at once
+    assert (table.server.updates, table.server.terms.samples) == (2, 14)
     require_model(table, history)
 
 
@@ -287,4 +288,31 @@ def test_rewards_that_never_come_cause_no_update_and_later_ones_count() -> None:
     assert table.server.samples == len(history.rewards) == 6
     assert table.server.updates >= 1
     np.testing.assert_allclose(table.design(), history.design(), atol=1e-9)
+    require_model(table, history)
+
+
+def test_burst_of_late_rewards_is_learned_in_as_many_updates_as_it_takes() -> None:
+    """Far more rewards than one update can bridge: held, and taken in one update after another."""
+    table = Table(authority_of(TOY, scheme="simulate"))
+    history, generator = History(table.settings), np.random.default_rng(5)
+    late = []
+    for _ in range(60):
+        x = generator.uniform(-1, 1, 2)
+        late.append((table.play([x]), x))
+    for played, x in late:
+        history.add(x, 0.25)
+        table.report(played.round, context=x, reward=0.25)
+    assert table.server.status().held > 0
+    table.help()
+    status = table.server.status()
+    assert (status.held, status.samples, status.rejected) == (0, 60, 0)
+    assert table.server.terms.samples >= 40
+    require_model(table, history)
+    before = status.updates
+    for _ in range(8):
+        x = generator.uniform(-1, 1, 2)
+        history.add(x, 0.25)
+        table.learn(x, 0.25)
+    assert table.server.updates > before
+    assert table.server.rejected == 0
     require_model(table, history)

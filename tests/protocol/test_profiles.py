@@ -82,6 +82,15 @@ def test_profile_plays_as_its_twin_on_ckks(name: str) -> None:
     require_agreement(bandit, twin_of(authority), rounds=4)
 
 
+@pytest.mark.ckks
+@pytest.mark.slow
+def test_bootstrapped_models_stay_right_over_many_updates() -> None:
+    """Copies of a matrix must stay equal: differences would grow tenfold with every update."""
+    authority = authority_of(BOOTSTRAP, scheme="ckks", ring_dim=1 << 11)
+    bandit = EncryptedBandit(BOOTSTRAP.settings(), authority=authority)
+    require_agreement(bandit, twin_of(authority), rounds=12)
+
+
 def test_rounds_need_no_help_where_the_server_bootstraps() -> None:
     authority = authority_of(BOOTSTRAP, scheme="simulate")
     server, user = authority.make_server(), authority.make_user()

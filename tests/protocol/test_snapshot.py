@@ -86,17 +86,16 @@ def test_saving_between_any_two_messages_changes_nothing(scheme: str) -> None:
 
 
 def in_the_middle(scheme: str) -> Table:
-    """A server with everything in it: answers, tests, waiting growth, an update under way."""
+    """A server with everything in it: answers, a test, held rewards, an update under way."""
     table = Table(authority_of(TOY, scheme=scheme))
     table.learn([0.5, -0.2], 0.3)
-    held = table.play([[0.1, 0.2]])  # its test stays out
-    table.learn([0.4, 0.2], 0.1)
+    late = table.play([[0.1, 0.2]])  # its test stays out
     started = table.play([[1.0, 0.2]])
     table.report(started.round, context=[1.0, 0.2], reward=0.5)
     table.server.receive(table.user.help(table.server.tasks()[0]))
-    table.report(held.round, context=[0.1, 0.2], reward=0.5)
+    table.report(late.round, context=[0.1, 0.2], reward=0.5)
     assert table.server.tasks()
-    assert len(table.server.models) == 2
+    assert table.server.held
     assert table.server.tests
     table.play([[0.3, 0.3]])
     assert table.server.answers
@@ -112,7 +111,7 @@ def test_state_survives_its_bytes(scheme: str) -> None:
     assert save_server(copy.server) == data
     copy.help()
     table.help()
-    assert copy.server.updates == table.server.updates == 2
+    assert copy.server.updates == table.server.updates >= 2
 
 
 @pytest.mark.parametrize("place", range(4))

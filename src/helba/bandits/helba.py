@@ -58,10 +58,11 @@ class Choice:
 class HelbaTwin(Policy):
     """Statistics, batches and bookkeeping of HELBA.
 
-    `lag` rounds pass before a test's bit arrives, and the test may be wrong within `band` of C.
-    `worst_residual` and `worst_estimate_error` are the largest certified so far. `overflows` counts
-    rounds whose scores left the range that the radius promises: on ciphertexts the user would get
-    no answer in such a round; here the true spread stands in for the range.
+    `exact_index` is that of the arms of the last choice. `lag` rounds pass before a test's bit
+    arrives, and the test may be wrong within `band` of C. `worst_residual` and
+    `worst_estimate_error` are the largest certified so far. `overflows` counts rounds whose scores
+    left the range that the radius promises: on ciphertexts the user would get no answer in such a
+    round; here the true spread stands in for the range.
     """
 
     lag = 0
@@ -73,6 +74,7 @@ class HelbaTwin(Policy):
         self.design: Array = ridge * np.eye(d)
         self.response: Array = np.zeros(d)
         self.samples = 0
+        self.exact_index: Array = np.zeros(0)
         self.trace = 0.0
         self.worst_residual = 0.0
         self.worst_estimate_error = 0.0
@@ -101,6 +103,7 @@ class HelbaTwin(Policy):
         choice = self._decide(contexts)
         index = choice.exact_index
         best = int(np.argmax(index))
+        self.exact_index = index
         self.decision = Decision(
             arm=choice.arm,
             exact_arm=best,

@@ -42,6 +42,11 @@ class Decision:
         return self.arm == self.exact_arm
 
     @property
+    def missed(self) -> bool:
+        """Whether the arm is further from the best than the certificate admits."""
+        return self.loss > self.tolerance
+
+    @property
     def tie(self) -> bool:
         """Whether the certificate admits another arm than the exact policy's."""
         return self.gap <= self.tolerance

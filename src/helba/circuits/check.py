@@ -1,15 +1,18 @@
 """Whether a new model may replace the one in use: one bit, from a helper who learns nothing.
 
-r = ||I - V A||_F^2 + ||after - before||^2 is 0 but for noise if every refresh on the way was
-answered rightly; a wrong share makes it huge. The helper gets, in every slot with a secret random
-sign s of its own,
+||I - V A||_F^2 and ||after - before||^2 are 0 but for noise if every refresh on the way was
+answered rightly; a wrong share makes them huge. With r their sum, each over its limit, the helper
+gets in every slot, with a secret random sign s of its own,
 
-    s (1 - r/limit) + noise,    noise uniform in [-1/2, 1/2],
+    s (1 - r) + noise,    noise uniform in [-1/2, 1/2],
 
-and returns the signs it reads. They are all s if r < limit/2, and all -s if r > 3 limit/2; what
-wraps around the modulus reads as random signs, which equal s with probability 2^-n for n of them.
-Nothing explodes, for there is no polynomial. To the helper slots are fair coins with uniform noise,
-shifted by r/limit: that is the total variation by which a slot depends on r.
+and returns the signs it reads. They are all s if r < 1/2, and all -s if r > 3/2; what wraps around
+the modulus reads as random signs, which equal s with probability 2^-n for n of them. Nothing
+explodes, for there is no polynomial. To the helper slots are fair coins with uniform noise, shifted
+by r: that is the total variation by which each slot depends on it.
+
+It finds faults: a share that is lost, stale or random. It is no defence against a helper who means
+harm: that one may spoil residues which the check does not use, or answer for its own share.
 
 ||I - V A||_F bounds the spectral norm of V^(1/2) A V^(1/2) - I, whose matrix is similar to I - V A.
 """
@@ -58,14 +61,19 @@ def squared_change(
 
 def signed_check(
     engine: Engine,
-    r: EncryptedVector,
+    errors: Sequence[tuple[EncryptedVector, float]],
     *,
-    limit: float,
     signs: Sequence[int],
     noise: NDArray[np.float64],
 ) -> EncryptedVector:
-    """Return s (1 - r/limit) + noise, re-randomised; `signs` and `noise` have one entry a slot."""
-    require_positive("limit", limit)
+    """Return s (1 - sum of error/limit) + noise, re-randomised, from errors with their limits.
+
+    `signs` and `noise` have one entry a slot.
+    """
     s = np.asarray(signs, dtype=np.float64)
-    signed = engine.add_plain(engine.multiply_plain(r, -s / limit), s)
+    terms = []
+    for error, limit in errors:
+        require_positive("limit", limit)
+        terms.append((engine.multiply_plain(error, -s / limit), 1.0))
+    signed = engine.add_plain(engine.combine(terms), s)
     return engine.add(signed, engine.encrypt(noise, level=signed.level))

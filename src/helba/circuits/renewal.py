@@ -1,17 +1,23 @@
-"""Levels come back by bootstrapping, for values up to any bound. It needs 2 levels.
+"""Levels come back by bootstrapping, for values of any bound. 2 levels, or 1 if nothing is scaled.
 
 Bootstrapping takes values in [-1, 1] and as many slots as its keys are for. So the vector is
-divided by the next power of two (1 level), repeated over the slots of the keys, bootstrapped, which
-adjusts the scale first (1 level), folded, and doubled again, which is free. The error of the
-bootstrapping (`planning.bootstrap`) is doubled as well: it is relative to the bound.
+divided by the next power of two (1 level; bootstrapping itself adjusts the scale, 1 level),
+repeated over the slots of the keys, bootstrapped, averaged over its copies, folded, and doubled
+again, which is free. The error of the bootstrapping (`planning.bootstrap`) is doubled as well.
+
+The average keeps the copies equal. Bootstrapping makes an error of its own in each, and circuits
+that rely on the period would enlarge the differences (docs/decisions/0011). Its sum over n copies
+is part of the doubling, so where n exceeds the bound the vector is divided by n.
 """
 
 from __future__ import annotations
 
+from helba.circuits.packing import add_rotations
 from helba.engine import EncryptedVector, Engine
 from helba.engine.refresh import REFRESH_LEVELS
 from helba.errors import LevelsExhausted, MissingKey, WrongVector, require_positive
 from helba.planning.bootstrap import renewal_exponent
+from helba.planning.stages import power_stages
 
 __all__ = ["bootstrap_renewal"]
 
@@ -33,10 +39,12 @@ def bootstrap_renewal(engine: Engine, vector: EncryptedVector, *, bound: float) 
         raise LevelsExhausted(
             f"bootstrapping needs {REFRESH_LEVELS} levels, {vector.levels_left} left"
         )
-    exponent = renewal_exponent(bound)
+    copies = key.bootstrap_slots // vector.slots
+    exponent = max(renewal_exponent(bound), copies.bit_length() - 1)
     scaled = engine.multiply_scalar(vector, 2.0**-exponent) if exponent else vector
     wide = engine.bootstrap(engine.repeat(scaled, key.bootstrap_slots))
-    fresh = engine.fold(wide, vector.slots)
-    for _ in range(exponent):
+    stages = power_stages(unit=vector.slots, count=copies)
+    fresh = engine.fold(add_rotations(engine, wide, stages=stages), vector.slots)
+    for _ in range(exponent - (copies.bit_length() - 1)):
         fresh = engine.add(fresh, fresh)
     return fresh

@@ -56,6 +56,9 @@ def run(
             "an encrypted run has its own algorithm beside it unless told"
         ),
     ] = None,
+    separate: Annotated[
+        bool, typer.Option("--separate", help="the server in a process of its own, without secrets")
+    ] = False,
     horizon: Horizon = None,
     seed: Seed = 0,
     out: Out = None,
@@ -80,6 +83,7 @@ def run(
         dim=dim,
         arms=arms,
         beside=None if beside is None else split(beside),
+        separate=separate,
     )
     finished = run_single(request, out=out)
     if as_json:

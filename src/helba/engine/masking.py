@@ -57,7 +57,8 @@ class Masking(Bookkeeping):
     def finish_refresh(self, reply: RefreshReply, pending: PendingRefresh) -> EncryptedVector:
         """Server: take the mask off; the value of before, with all its levels."""
         self._require_match(reply, pending, kinds=(RefreshReply, PendingRefresh))
-        payload = self._finish_refresh(reply.payload, pending.take())
+        payload = self._finish_refresh(reply.payload, pending.show())
+        pending.take()
         return self._vector(Body(payload, 0), slots=reply.slots)
 
     def refresh(self, vector: EncryptedVector, *, secret_key: SecretKey) -> EncryptedVector:
@@ -96,7 +97,9 @@ class Masking(Bookkeeping):
         No secret key takes part.
         """
         self._require_match(reply, pending, kinds=(OpeningReply, PendingOpening))
-        return self._finish_opening(reply.payload, pending.take())
+        values = self._finish_opening(reply.payload, pending.show())
+        pending.take()
+        return values
 
     # -- checks
 

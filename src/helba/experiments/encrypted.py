@@ -8,9 +8,10 @@ scores left the range that the radius promises.
 
 from __future__ import annotations
 
-import math
 import sys
+import tempfile
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from helba.bandits.fast import FastTwin
@@ -25,6 +26,7 @@ from helba.experiments.tie import ComparisonCertificate
 from helba.planning.parameters import Parameters
 from helba.protocol import Authority, Deployment, EncryptedBandit
 from helba.protocol.bandit import deployment_for
+from helba.protocol.process import ServerProcess, write_server_files
 
 __all__ = [
     "EncryptedPlay",
@@ -42,15 +44,23 @@ class EncryptedPlay(Policy):
     """Plays `bandit`, and lets its twin play along; `clock` has the seconds of the bandit alone.
 
     `decision` says whether the twin plays the same arm, and whether the round is a certified tie.
+    `server` may be one in a process of its own, which `close` ends.
     """
 
-    def __init__(self, authority: Authority) -> None:
+    def __init__(self, authority: Authority, *, server: ServerProcess | None = None) -> None:
         deployment = authority.deployment
         super().__init__(deployment.settings)
-        self.clock = TimedServer(authority.make_server(), fingerprint=deployment.fingerprint)
+        self._process = server
+        link = authority.make_server() if server is None else server
+        self.clock = TimedServer(link, fingerprint=deployment.fingerprint)
         self.bandit = EncryptedBandit(self.settings, authority=authority, server=self.clock)
         self.twin = twin_of(deployment)
         self._certificate = ComparisonCertificate(deployment)
+
+    def close(self) -> None:
+        """End the server's process, if it has one."""
+        if self._process is not None:
+            self._process.close()
 
     @property
     def deployment(self) -> Deployment:
@@ -65,13 +75,15 @@ class EncryptedPlay(Policy):
         expected = self.twin.select(contexts)
         near = self.twin.decision
         self.decision = None
-        if near is not None:
+        played = self.bandit.recommendation
+        if near is not None and played is not None and not played.overflow:
+            index = self.twin.exact_index
             missed = self._certificate.tolerance(contexts, terms=terms, round=self.round)
             self.decision = Decision(
                 arm=arm,
                 exact_arm=expected,
                 gap=near.gap,
-                loss=near.loss if arm == expected else math.nan,  # the twin knows its own arm's
+                loss=float(index.max() - index[arm]),
                 tolerance=near.tolerance + missed,
             )
         return arm
@@ -108,6 +120,8 @@ class EncryptedPlay(Policy):
             "security": self.deployment.parameters.security,
             "rejected": status.rejected,
             "lag": status.lag,
+            "test_band": self.deployment.test_band,
+            "test_disclosure": self.deployment.test_disclosure,
             "bytes_up": self.bandit.bytes_up,
             "bytes_down": self.bandit.bytes_down,
             "bytes_up_per_round": self.bandit.bytes_up / rounds,
@@ -130,15 +144,24 @@ def plan_play(settings: Settings, *, engine: str, security: int, refresh: str) -
     return deployment_for(settings, engine=engine, security=security, refresh=refresh)
 
 
-def make_play(deployment: Deployment) -> EncryptedPlay:
-    """Make the keys, and say so."""
+def make_play(deployment: Deployment, *, separate: bool = False) -> EncryptedPlay:
+    """Make the keys, and say so; `separate` puts the server into a process of its own.
+
+    That one starts from files which are deleted as soon as it has read them.
+    """
     parameters, count = deployment.parameters, len(deployment.rotations) + 1
     verb = "making" if deployment.scheme == "ckks" else "pretending to make"
     note(
         f"{verb} {count} evaluation keys: N = {parameters.ring_dim}, depth {parameters.depth}, "
         f"log2(QP) = {parameters.log2_qp}, security {parameters.security}"
     )
-    return EncryptedPlay(Authority(deployment))
+    authority = Authority(deployment)
+    if not separate:
+        return EncryptedPlay(authority)
+    note("starting the server in a process of its own, without the secret key")
+    with tempfile.TemporaryDirectory(prefix="helba-server-") as folder:
+        write_server_files(authority, Path(folder))
+        return EncryptedPlay(authority, server=ServerProcess(Path(folder)))
 
 
 def twin_of(deployment: Deployment) -> HelbaTwin:

@@ -126,7 +126,8 @@ def run_repetition(
         decided += row.agrees is not None
         agreed += row.agrees is True
         ties += row.tie is True
-        outside += row.agrees is False and not row.tie
+        decision = policy.decision
+        outside += row.agrees is False and decision is not None and decision.missed
         if watch is not None:
             watch(row)
     seconds = time.perf_counter() - started

@@ -63,7 +63,7 @@ class SingleRequest:
     The paper's profile comes with the paper's bonus, the square root, unless told otherwise.
     `refresh` and `security` ask for ciphertexts: with them the engine is ckks unless told, else
     plain. `beside` are algorithms to play in the clear on the same draw; for an encrypted run it is
-    the same algorithm unless told.
+    the same algorithm unless told. `separate` puts the server into a process of its own.
     """
 
     problem: str
@@ -79,6 +79,7 @@ class SingleRequest:
     dim: int | None = None
     arms: int | None = None
     beside: tuple[str, ...] | None = None
+    separate: bool = False
 
     def __post_init__(self) -> None:
         require_choice("algorithm", self.algorithm, ALGORITHMS)
@@ -199,11 +200,18 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
         )
     if out is not None:
         _claim(out)
-    play = None if deployment is None else make_play(deployment)
+    play = None if deployment is None else make_play(deployment, separate=request.separate)
     seconds_setup = time.perf_counter() - began
     policy = play or _plain_policy(request, request.algorithm, problem=problem)
     curves: dict[str, Curve] = {}
-    outcome, curves[request.label] = _play(request, problem=problem, policy=policy, out=out)
+    try:
+        outcome, curves[request.label] = _play(request, problem=problem, policy=policy, out=out)
+        described = {} if play is None else {"seconds_setup": seconds_setup, **play.as_json()}
+        if play is not None:
+            outcome = replace(outcome, seconds=play.clock.seconds)
+    finally:
+        if play is not None:
+            play.close()
     beside: dict[str, Outcome] = {}
     for name in request.others:
         other = _plain_policy(request, name, problem=problem)
@@ -216,7 +224,7 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
     used = policy.settings if request.algorithm.startswith("helba") else None
     finished = SingleRun(
         request=request,
-        outcome=outcome if play is None else replace(outcome, seconds=play.clock.seconds),
+        outcome=outcome,
         dim=problem.dim,
         arms=problem.arms,
         profile=None if used is None else used.profile,
@@ -225,7 +233,7 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
         radius_scale=policy.settings.radius_scale,
         rows=None if out is None else out / ROWS,
         plot=plot,
-        encrypted={} if play is None else {"seconds_setup": seconds_setup, **play.as_json()},
+        encrypted=described,
         beside=beside,
     )
     if out is not None:
@@ -237,6 +245,7 @@ def _say_what_is_ignored(request: SingleRequest) -> None:
     if request.options and not request.algorithm.startswith("helba"):
         note(f"{request.algorithm} has no {' or '.join(request.options)}: ignored")
     unused = [name for name in ("refresh", "security") if getattr(request, name) is not None]
+    unused += ["separate"] if request.separate else []
     if unused and not request.encrypted:
         note(f"engine plain has no {' or '.join(unused)}: ignored")
 

@@ -23,11 +23,16 @@ MEASURED_SLOTS = 16
 
 
 def bootstrap_error(
-    parameters: Parameters, *, bound: float = 1.0, slots: int = MEASURED_SLOTS
+    parameters: Parameters, *, bound: float = 1.0, slots: int = MEASURED_SLOTS, copies: int = 1
 ) -> float:
-    """Return a bound on the error of a bootstrapped value in [-bound, bound], of `slots` slots."""
-    wide = math.sqrt(max(1.0, slots / MEASURED_SLOTS))
-    return float(wide * 2.0 ** (BITS_LOST - parameters.scale_bits + renewal_exponent(bound)))
+    """Return a bound on the error of a bootstrapped value in [-bound, bound], of `slots` slots.
+
+    With n `copies` in these slots the value is divided by at least n, and n errors, which are
+    independent, are averaged (`circuits.renewal`).
+    """
+    wide = math.sqrt(max(1.0, slots / MEASURED_SLOTS) / copies)
+    exponent = max(renewal_exponent(bound), copies.bit_length() - 1)
+    return float(wide * 2.0 ** (BITS_LOST - parameters.scale_bits + exponent))
 
 
 def renewal_exponent(bound: float) -> int:

@@ -116,10 +116,15 @@ def renewal_bounds(settings: Settings, *, piece: int) -> RenewalBounds:
     )
 
 
-def renewal_error(*, refresh: str, parameters: Parameters, slots: int, bound: float) -> float:
-    """Return what a renewal adds to an entry of a vector of `slots` with entries up to `bound`."""
+def renewal_error(
+    *, refresh: str, parameters: Parameters, slots: int, bound: float, copies: int = 1
+) -> float:
+    """Return what a renewal adds to an entry of a vector of `slots` with entries up to `bound`.
+
+    Bootstrapping fills `slots` with `copies` of it.
+    """
     if refresh == "bootstrap":
-        return bootstrap_error(parameters, bound=bound, slots=slots)
+        return bootstrap_error(parameters, bound=bound, slots=slots, copies=copies)
     if refresh == "client":
         model = NoiseModel(parameters)
         return 2.0 * (model.encryption(slots) + model.rescaling(slots))
@@ -152,10 +157,21 @@ def inverse_noise(
     piece = max(1, levels // MATRIX_PRODUCT_LEVELS)
     bounds = renewal_bounds(settings, piece=piece)
     norm = d if refresh == "bootstrap" else gaussian
+    matrices = max(1, renewal_slots // next_power_of_two(d) ** 2)  # that share the slots
     newton, inverse, scoring = (
         norm
-        * renewal_error(refresh=refresh, parameters=parameters, slots=renewal_slots, bound=bound)
-        for bound in (bounds.newton, bounds.inverse, bounds.model)
+        * renewal_error(
+            refresh=refresh,
+            parameters=parameters,
+            slots=renewal_slots,
+            bound=bound,
+            copies=copies,
+        )
+        for bound, copies in (
+            (bounds.newton, matrices),
+            (bounds.inverse, matrices),
+            (bounds.model, 1),
+        )
     )
     return InverseNoise(
         product=gaussian * (product + statistics),

@@ -33,6 +33,7 @@ from helba.planning.score import ScoreLayout, choose_score_layout
 from helba.planning.security import RING_DIMS
 from helba.planning.selection import largest_scale, possible_digits
 from helba.planning.sizes import switching_key_bytes
+from helba.planning.stages import power_stages, steps_of
 from helba.planning.workload import model_steps
 
 __all__ = ["Found", "find_draft", "fits_slots", "most_key_bytes", "rotations_of", "sign_candidates"]
@@ -124,6 +125,11 @@ def rotations_of(workshop: Workshop, *, max_slots: int) -> tuple[int, ...]:
     else:
         settings = workshop.settings
         steps.update(PaperLayout(dim=settings.dim, arms=settings.arms).rotations)
+    if workshop.request.refresh == "bootstrap":  # copies of a matrix, and of two, are averaged
+        size = workshop.matrices.size
+        for unit in (size, 2 * size):
+            copies = max(1, workshop.renewal_slots // unit)
+            steps |= steps_of(power_stages(unit=unit, count=copies))
     return tuple(sorted({step % max_slots for step in steps} - {0}))
 
 

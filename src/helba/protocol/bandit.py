@@ -18,7 +18,7 @@ from helba.planning.planner import make_plan
 from helba.planning.request import PlanRequest
 from helba.protocol.authority import Authority
 from helba.protocol.deployment import Deployment
-from helba.protocol.messages import Answer, Refusal, decode
+from helba.protocol.messages import Answer, Message, Receipt, Refusal, decode
 from helba.protocol.server import Status
 from helba.protocol.user import Recommendation, User
 
@@ -100,6 +100,8 @@ class EncryptedBandit(Policy):
         server: ServerLink | None = None,
     ) -> None:
         super().__init__(settings)
+        if authority is None and server is not None:
+            raise InvalidInput("server", "one without its authority", "given with `authority`")
         if authority is None:
             authority = Authority(
                 deployment
@@ -134,15 +136,18 @@ class EncryptedBandit(Policy):
         return by_growth + by_trace
 
     def regret_bound(self) -> float | None:
-        """The bound of the fast profile, with what was certified, and the lag that was seen."""
-        deployment = self.deployment
-        if deployment.sign is None or deployment.method is None:
+        """The bound of the fast profile, with what was certified, and the lag that was seen.
+
+        None where batches served longer than planned: their gamma was too small for the theorem.
+        """
+        deployment, status = self.deployment, self.server.status()
+        if deployment.sign is None or deployment.method is None or status.stretch > 1.0:
             return None
         return fast_regret_bound(
             self.settings,
             residual=self._worst_residual,
             estimate_error=self._worst_estimate_error,
-            lag=self.server.status().lag,
+            lag=status.lag,
             band=deployment.test_band,
             comparison=Comparison(
                 sign=deployment.sign,
@@ -152,14 +157,16 @@ class EncryptedBandit(Policy):
         )
 
     def _choose(self, contexts: Array) -> int:
+        reason = ""
         for _ in range(MOST_RETRIES):
             ask = self.user.ask(contexts, terms=self.terms)
             answer = self._answer_to(ask)
-            if answer is not None:
+            if isinstance(answer, bytes):
                 break
             self.user.forget(ask)
+            reason = answer
         else:
-            raise RunFailed("the server keeps refusing this round")
+            raise RunFailed(f"the server keeps refusing this round: {reason}")
         self.recommendation = self.user.read(answer)
         self.overflows = self.user.overflows
         if self.recommendation.reply is not None:
@@ -181,9 +188,13 @@ class EncryptedBandit(Policy):
 
     def _learn(self, context: Array, reward: float) -> None:
         round = self._rewarded
+        first, *_ = self._send(self.user.report(round, context=context, reward=reward))
+        receipt = self._read(first)
+        if not isinstance(receipt, Receipt):
+            raise RunFailed(f"the server refused a reward: {_reason(receipt)}")
         self._unrewarded.remove(round)
-        self._send(self.user.report(round, context=context, reward=reward))
-        self._help()
+        while self._help():  # answers to others' rounds may come between
+            pass
         done = self.server.status().updates
         if done > self.updates:
             terms = self.terms
@@ -191,17 +202,17 @@ class EncryptedBandit(Policy):
             self._worst_estimate_error = max(self._worst_estimate_error, terms.estimate_error)
         self.updates = done
 
-    def _answer_to(self, ask: bytes) -> bytes | None:
-        """The answer, after helping where it needs refreshes; None if the server refuses."""
+    def _answer_to(self, ask: bytes) -> bytes | str:
+        """The answer, after helping where it needs refreshes; or why the server refuses."""
         replies = self._send(ask)
         while not replies and self.server.tasks():
             replies = self._help()
         for reply in replies:
-            message = decode(reply, deployment=self.deployment.fingerprint)
+            message = self._read(reply)
             if isinstance(message, Answer):
                 return reply
             if isinstance(message, Refusal):
-                return None
+                return message.reason
         raise RunFailed("the server does not answer")
 
     def _help(self) -> tuple[bytes, ...]:
@@ -216,8 +227,15 @@ class EncryptedBandit(Policy):
                 if replies:
                     return replies
 
+    def _read(self, data: bytes) -> Message:
+        return decode(data, deployment=self.deployment.fingerprint)
+
     def _send(self, data: bytes) -> tuple[bytes, ...]:
         self.bytes_up += len(data)
         replies = self.server.receive(data)
         self.bytes_down += sum(map(len, replies))
         return replies
+
+
+def _reason(message: Message) -> str:
+    return message.reason if isinstance(message, Refusal) else "it says something else"

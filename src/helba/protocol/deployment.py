@@ -129,17 +129,25 @@ class Deployment:
     def test_band(self) -> float:
         """How far from C, in units of the trace, an update test may say either.
 
-        The noise on it, 1/2, covers a sign that is smaller; and within this band a user may learn
-        something of |trace - C|.
+        The noise on it, 1/2, covers a sign that is smaller.
         """
         return PaperTwin.band if self.sign is None else self.test_reach * self._test_gap
+
+    @property
+    def test_disclosure(self) -> float:
+        """How far from C, in units of the trace, a user may learn something of |trace - C|.
+
+        Where the sign polynomial has not saturated, its size shows through the noise.
+        """
+        return 0.0 if self.sign is None else self.test_reach * self.sign.resolution
 
     @property
     def _test_gap(self) -> float:
         """The same over the reach: where the sign polynomial stands above all noise."""
         if self.sign is None:
             return 0.0
-        return self.sign.gap_for(NOISE_OF_TEST + self.comparison_noise + self.flood)
+        # the value is read as a difference of two entries, and P counts twice what half of it does
+        return self.sign.gap_for(NOISE_OF_TEST + 3.0 * (self.comparison_noise + self.flood))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -25,6 +25,7 @@ from helba.circuits.model import assemble_model
 from helba.circuits.scores import score_differences
 from helba.engine import EncryptedVector, Engine
 from helba.engine.refresh import REFRESH_LEVELS
+from helba.errors import RunFailed
 from helba.numerics.composite import CompositeSign
 from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, WarmStart
 from helba.planning.bootstrap import BOOTSTRAP_LEVELS
@@ -36,6 +37,7 @@ from helba.planning.score_packing import pack_contexts, pack_model, pack_trace, 
 from helba.protocol.deployment import Deployment
 from helba.protocol.jobs import Check, JobSteps
 from helba.protocol.profile import (
+    CHECK_SIGNS,
     Array,
     Model,
     Profile,
@@ -113,6 +115,11 @@ class FastProfile(Profile):
         return tuple(parts)
 
     @property
+    def check_slots(self) -> int:
+        """Those of the model, or more."""
+        return max(CHECK_SIGNS, self.deployment.scores.slots)
+
+    @property
     def answer_slots(self) -> int:
         """Two copies of the grid of pairs at least."""
         return self.deployment.scores.compare_slots
@@ -186,6 +193,14 @@ class FastProfile(Profile):
             method=self._method,
             rider=None if test is None else test.rider,
         )
+
+    def can_bridge(self, terms: BatchTerms, *, reach: float) -> bool:
+        """Whether noise still allows the Newton steps that this takes."""
+        try:
+            self._plan(terms, reach=reach)
+        except RunFailed:
+            return False
+        return True
 
     def next_terms(
         self, *, terms: BatchTerms, reach: float, round: int, samples: int, last_round: int
@@ -293,9 +308,10 @@ class FastProfile(Profile):
     ) -> Check:
         scores, matrices = self.deployment.scores, self.deployment.matrices
         wrong = inverse_residual(engine, design=design, inverse=inverse, layout=matrices)
-        stages = cyclic_stages(stride=scores.pairs, count=scores.features, radix=scores.radix)
+        features = cyclic_stages(stride=scores.pairs, count=scores.features, radix=scores.radix)
+        stages = (*features, *self._assembly.spread)  # over the features, and over all copies
         moved = squared_change(engine, before=before, after=after, stages=stages)
-        return request_check(engine, engine.add(moved, engine.repeat(wrong, scores.slots)))
+        return request_check(engine, residual=wrong, change=moved, slots=self.check_slots)
 
     @property
     def _sign(self) -> CompositeSign:

@@ -31,6 +31,7 @@ from helba.planning.paper_packing import PaperLayout, paper_index
 from helba.planning.precision import longest_estimate
 from helba.protocol.jobs import JobSteps, Opening
 from helba.protocol.profile import (
+    CHECK_SIGNS,
     Array,
     Model,
     Profile,
@@ -53,6 +54,7 @@ class PaperProfile(Profile):
 
     rides: ClassVar[bool] = False
     context_parts: ClassVar[int] = 2
+    opens: ClassVar[bool] = True
 
     @property
     def context_slots(self) -> int:
@@ -77,6 +79,11 @@ class PaperProfile(Profile):
     def pack_statistics(self, context: Array, *, reward: float) -> tuple[Array, ...]:
         """The played arm by row and by column, and the reward."""
         return self._layout.pack_play(context, reward=reward)
+
+    @property
+    def check_slots(self) -> int:
+        """Those of a matrix, or more."""
+        return max(CHECK_SIGNS, self._layout.stride)
 
     @property
     def answer_slots(self) -> int:
@@ -214,7 +221,9 @@ class PaperProfile(Profile):
         if self.deployment.refresh == "client":
             wrong = inverse_residual(engine, design=design, inverse=inverse, layout=matrices)
             moved = squared_change(engine, before=before, after=estimate, stages=matrices.sum_all)
-            passed = yield request_check(engine, engine.add(wrong, moved))
+            passed = yield request_check(
+                engine, residual=wrong, change=moved, slots=self.check_slots
+            )
             if not passed:
                 return None
         return Model(terms=terms, inverse=inverse, scoring=estimate)

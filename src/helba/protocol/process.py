@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -81,6 +83,11 @@ class ServerProcess:
         replies: tuple[bytes, ...] = self._call("receive", data)
         return replies
 
+    def receive_asks(self, asks: Sequence[bytes]) -> tuple[bytes, ...]:
+        """Answer several waiting users."""
+        replies: tuple[bytes, ...] = self._call("receive_asks", list(asks))
+        return replies
+
     def tasks(self) -> tuple[bytes, ...]:
         """Return what the server needs help with."""
         tasks: tuple[bytes, ...] = self._call("tasks")
@@ -104,7 +111,8 @@ class ServerProcess:
     def close(self) -> None:
         """End the process."""
         if self.process.is_alive():
-            self._pipe.send(None)
+            with suppress(OSError):
+                self._pipe.send(None)
             self.process.join(STOP_SECONDS)
             self.process.kill()
         self._pipe.close()
@@ -120,10 +128,10 @@ class ServerProcess:
     ) -> None:
         self.close()
 
-    def _call(self, name: str, *arguments: bytes) -> Any:
+    def _call(self, name: str, *arguments: object) -> Any:
         return self._wait((name, arguments))
 
-    def _wait(self, call: tuple[str, tuple[bytes, ...]] | None = None) -> Any:
+    def _wait(self, call: tuple[str, tuple[object, ...]] | None = None) -> Any:
         """The answer to `call`, or to what was sent before."""
         try:
             if call is not None:
@@ -137,7 +145,11 @@ class ServerProcess:
 
 
 def _serve(pipe: Connection, folder: Path, allow_insecure: bool, state: bytes | None) -> None:
-    """The process: open the files, then answer calls until told to stop."""
+    """The process: open the files, then answer calls until told to stop.
+
+    An interrupt from the keyboard is the caller's to handle.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         server = open_server(folder, allow_insecure=allow_insecure, state=state)
     except (HelbaError, OSError, ValueError) as error:
@@ -146,14 +158,26 @@ def _serve(pipe: Connection, folder: Path, allow_insecure: bool, state: bytes | 
     pipe.send((True, None))
     calls: dict[str, Callable[..., Any]] = {
         "receive": server.receive,
+        "receive_asks": server.receive_asks,
         "tasks": server.tasks,
         "notice": server.notice,
         "status": server.status,
         "save": lambda: save_server(server),
     }
-    while (call := pipe.recv()) is not None:
+    while (call := _next_call(pipe)) is not None:
         name, arguments = call
         try:
             pipe.send((True, calls[name](*arguments)))
         except HelbaError as error:
             pipe.send((False, error))
+        except Exception as error:  # what OpenFHE raises: the state is as it was
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            pipe.send((False, RunFailed(f"the server failed: {reason}")))
+
+
+def _next_call(pipe: Connection) -> Any:
+    """The next call; None to stop, also when nobody is left who could call."""
+    try:
+        return pipe.recv()
+    except (EOFError, OSError):
+        return None

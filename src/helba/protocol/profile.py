@@ -24,6 +24,7 @@ from helba.protocol.deployment import Deployment
 from helba.protocol.jobs import Check, JobSteps
 
 __all__ = [
+    "CHECK_SIGNS",
     "Array",
     "Model",
     "Profile",
@@ -36,8 +37,10 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# ||I - V A||_F of a new model may be this at most: an order above what noise makes of it.
+# ||I - V A||_F of a new model, and the norm of what a refresh changed in all copies of the model
+# together, may be this at most: orders above what noise makes of them.
 MOST_RESIDUAL = 0.1
+MOST_CHANGE = 0.01
 # Signs that a check compares: a random answer passes with probability 2^-64.
 CHECK_SIGNS = 64
 
@@ -109,6 +112,14 @@ class Profile(ABC):
     def pack_statistics(self, context: Array, *, reward: float) -> tuple[Array, ...]:
         """Return the slots of what a report says."""
 
+    # Whether a user is ever asked to open a number.
+    opens: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def check_slots(self) -> int:
+        """Slots of the check of a new model."""
+
     @property
     @abstractmethod
     def answer_slots(self) -> int:
@@ -150,6 +161,10 @@ class Profile(ABC):
         """Compute the update test where it does not ride; a bool in the end."""
         raise NotImplementedError
 
+    def can_bridge(self, terms: BatchTerms, *, reach: float) -> bool:  # noqa: ARG002
+        """Whether an update from the batch of `terms` can bridge a trace of up to `reach`."""
+        return True
+
     @abstractmethod
     def next_terms(
         self, *, terms: BatchTerms, reach: float, round: int, samples: int, last_round: int
@@ -183,14 +198,21 @@ def uniform_noise(count: int, *, width: float) -> Array:
     return width * centred
 
 
-def request_check(engine: Engine, r: EncryptedVector) -> Check:
-    """Return the check that r, the squared error of a new model, is small (`circuits.check`)."""
-    signs = [2 * (byte & 1) - 1 for byte in secrets.token_bytes(r.slots)]
+def request_check(
+    engine: Engine, *, residual: EncryptedVector, change: EncryptedVector, slots: int
+) -> Check:
+    """Return the check that two squared errors of a new model are small (`circuits.check`).
+
+    Both are the same in all their slots, and are repeated over `slots`, `CHECK_SIGNS` or more.
+    """
+    signs = [2 * (byte & 1) - 1 for byte in secrets.token_bytes(slots)]
     vector = signed_check(
         engine,
-        r,
-        limit=2.0 * MOST_RESIDUAL**2,
+        [
+            (engine.repeat(residual, slots), 2.0 * MOST_RESIDUAL**2),
+            (engine.repeat(change, slots), 2.0 * MOST_CHANGE**2),
+        ],
         signs=signs,
-        noise=uniform_noise(r.slots, width=1.0),
+        noise=uniform_noise(slots, width=1.0),
     )
     return Check(vector=vector, signs=tuple(signs[:CHECK_SIGNS]))

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from helba.bandits.settings import Settings
 
-__all__ = ["ServerSchedule"]
+__all__ = ["ServerSchedule", "last_round"]
 
 
 @dataclass
@@ -25,7 +25,8 @@ class ServerSchedule:
     `band` of the threshold a test may say either. `covered_before` is that of the batch before,
     under which rounds may still be in flight. `lag` is the largest number of plays, over all
     batches, that a round was answered without having been seen by a test of its batch; it enters
-    the bounds (`bandits.bounds.trace_growth_bound`).
+    the bounds (`bandits.bounds.trace_growth_bound`). `stretch` is the largest ratio of a round to
+    the last one that its batch was to serve: past 1 gamma was too small for the bounds.
     """
 
     settings: Settings
@@ -36,11 +37,7 @@ class ServerSchedule:
     covered_before: int = 0
     passed: bool = False
     lag: int = 0
-
-    @property
-    def last_round(self) -> int:
-        """The last round that a batch which starts now can serve."""
-        return last_round(self.settings, start=self.start)
+    stretch: float = 0.0
 
     def due(self, *, round: int) -> bool:
         """Whether to update after `round` rounds."""
@@ -54,20 +51,21 @@ class ServerSchedule:
         else:
             self.covered = max(self.covered, covered)
 
-    def trace_bound(self, *, residual: float) -> float:
-        """Return a public bound on Tr(A (V - V_j)), from counts alone."""
+    def trace_bound(self, *, residual: float, more: int = 0) -> float:
+        """Return a public bound on Tr(A (V - V_j)), with `more` rewards to come, from counts."""
         settings = self.settings
         step = (1.0 + residual) * settings.length**2 / settings.ridge
-        most = self.plays * step
+        plays = self.plays + more
+        most = plays * step
         if settings.schedule == "public" or self.covered == 0:
             return most
         seen = settings.trace_threshold + self.band
-        return min(most, seen + (self.plays - self.covered) * step)
+        return min(most, seen + (plays - self.covered) * step)
 
-    def restart(self, *, round: int, plays: int) -> None:
-        """Begin the batch after `round`; `plays` rewards came in while it was computed."""
+    def restart(self, *, round: int) -> None:
+        """Begin the batch after `round`."""
         self.start = max(1, round)
-        self.plays = plays
+        self.plays = 0
         self.covered, self.covered_before = 0, self.covered
         self.passed = False
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,7 +61,9 @@ class Status:
     samples: int
     updates: int
     rejected: int
+    held: int
     lag: int
+    stretch: float
     levels_left: int | None
     last_error: str | None
 
@@ -69,7 +72,8 @@ class Server:
     """Serves one deployment with `engine`, which holds public and evaluation keys only.
 
     `round` counts answered rounds, `samples` the rewards in the statistics, `updates` the models
-    adopted, `rejected` those that were not. `levels_left` is that of the last answer.
+    adopted, `rejected` those that were not. `levels_left` is that of the last answer. Rewards that
+    come in during an update, or more of them than one update can take, are `held` for the next.
     """
 
     def __init__(self, deployment: Deployment, *, engine: Engine) -> None:
@@ -100,6 +104,7 @@ class Server:
         self.tested: EncryptedVector | None = None  # growth that update tests see
         self.tested_count = 0
         self.waiting: list[EncryptedVector] = []  # growth that they will see
+        self.held: list[Statistics] = []  # rewards that wait for the next batch
         self.rounds: dict[bytes, OpenRound] = {}
         self.answers: OrderedDict[bytes, bytes] = OrderedDict()
         self.tests: dict[bytes, UpdateTest] = {}
@@ -131,7 +136,9 @@ class Server:
             samples=self.samples,
             updates=self.updates,
             rejected=self.rejected,
+            held=len(self.held),
             lag=self.schedule.lag,
+            stretch=self.schedule.stretch,
             levels_left=self.levels_left,
             last_error=self.last_error,
         )
@@ -156,11 +163,25 @@ class Server:
         raise DamagedData("a message that no server receives")
 
     def receive_asks(self, asks: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Answer several waiting users with as few evaluations as their slots allow."""
+        """Answer several waiting users with as few evaluations as their slots allow.
+
+        An ask that does not fit is refused and spoils nobody else's. Update tests ride in slot 0:
+        somebody has to use it.
+        """
         messages = [self._decode(data) for data in asks]
         if not all(isinstance(message, Ask) for message in messages):
             raise DamagedData("these are not all asks")
-        return self._ask([message for message in messages if isinstance(message, Ask)])
+        replies: list[bytes] = []
+        sound: list[Ask] = []
+        for message in messages:
+            assert isinstance(message, Ask)
+            try:
+                self._contexts(message)
+            except HelbaError as error:
+                replies.append(self._refuse(message.round, str(error)))
+            else:
+                sound.append(message)
+        return (*replies, *self._ask(sound))
 
     # -- rounds
 
@@ -225,7 +246,7 @@ class Server:
             name, test = self._riding_test()
         for ask, _ in group.values():
             self.round += 1
-            self.rounds[ask.round] = OpenRound(batch=first.batch)
+            self.rounds[ask.round] = OpenRound()
         work = AnswerWork(
             users={ask.round: slot for slot, (ask, _) in group.items()},
             model=model,
@@ -239,6 +260,8 @@ class Server:
         seen = self.schedule.covered if newest else self.schedule.covered_before
         unseen = self.round - 1 - model.terms.samples - seen
         self.schedule.lag = max(self.schedule.lag, unseen)
+        stretch = self.round / model.terms.last_round
+        self.schedule.stretch = max(self.schedule.stretch, stretch)
         return replies
 
     def _riding_test(self) -> tuple[bytes | None, RidingTest | None]:
@@ -252,9 +275,15 @@ class Server:
             self.tested_count += 1
         if self.tested is None or self.tested_count == schedule.covered:
             return None, None
-        name, flip = secrets.token_bytes(ID_BYTES), 2 * secrets.randbelow(2) - 1
-        self.tests[name] = UpdateTest(flip=flip, batch=self.terms.number, covered=self.tested_count)
-        rider = Rider(flip=flip, noise=float(uniform_noise(1, width=2.0 * NOISE_OF_TEST)[0]))
+        batch, covered = self.terms.number, self.tested_count
+        same = (n for n, t in self.tests.items() if (t.batch, t.covered) == (batch, covered))
+        name = next(same, None)  # out already: another draw would thin its noise
+        if name is None:
+            name, flip = secrets.token_bytes(ID_BYTES), 2 * secrets.randbelow(2) - 1
+            noise = float(uniform_noise(1, width=2.0 * NOISE_OF_TEST)[0])
+            self.tests[name] = UpdateTest(flip=flip, noise=noise, batch=batch, covered=covered)
+        test = self.tests[name]
+        rider = Rider(flip=test.flip, noise=test.noise)
         return name, RidingTest(growth=self.tested, rider=rider)
 
     def _test_reply(self, reply: TestReply) -> tuple[bytes, ...]:
@@ -275,18 +304,15 @@ class Server:
         if known.reported:
             return (self._encode(Receipt(round=report.round, counted=False)),)
         added = self._statistics(report)
-        design = self._engine.add(self.design, added.design)
-        response = self._engine.add(self.response, added.response)
-        self.design, self.response = design, response
-        self.samples += 1
-        self.schedule.plays += 1
-        if added.growth is not None:
-            updating = self._updating()
-            (self.waiting if updating is None else updating.meanwhile).append(added.growth)
+        at_once = self._updating() is None and not self.held and self._has_room()
+        if at_once:
+            self._absorb(added)
+        else:
+            self.held.append(added)
         known.reported = True
         self.answers.pop(report.round, None)
         receipt = self._encode(Receipt(round=report.round, counted=True))
-        return (receipt, *self._after_report())
+        return (receipt, *self._take_in(taken=int(at_once)))
 
     def _statistics(self, report: Report) -> Statistics:
         shapes = self.profile.statistics_shape
@@ -298,14 +324,33 @@ class Server:
         ]
         return self.profile.absorb(self._engine, vectors)
 
-    def _after_report(self) -> list[bytes]:
+    def _take_in(self, *, taken: int = 0) -> list[bytes]:
+        """Add the rewards that are held, as many as one update can take; then see what is due."""
         if self._updating() is not None:
             return []
-        if self.schedule.due(round=self.round):
+        while self.held and self._has_room():
+            with suppress(HelbaError):  # what cannot be added, no honest user sent
+                self._absorb(self.held.pop(0))
+                taken += 1
+        if self.held or (taken and self.schedule.due(round=self.round)):
             return self._update()
-        if self.profile.asks and not self.profile.rides:
+        if taken and self.profile.asks and not self.profile.rides:
             return self._test()
         return []
+
+    def _has_room(self) -> bool:
+        """Whether an update can still bridge the trace with one more reward."""
+        reach = self.schedule.trace_bound(residual=self.terms.residual, more=1)
+        return self.schedule.plays == 0 or self.profile.can_bridge(self.terms, reach=reach)
+
+    def _absorb(self, added: Statistics) -> None:
+        design = self._engine.add(self.design, added.design)
+        response = self._engine.add(self.response, added.response)
+        self.design, self.response = design, response
+        self.samples += 1
+        self.schedule.plays += 1
+        if added.growth is not None:
+            self.waiting.append(added.growth)
 
     def _test(self) -> list[bytes]:
         """Begin an update test of its own, unless one is under way."""
@@ -331,6 +376,8 @@ class Server:
         return next((work for work in self.worker.work if isinstance(work, UpdateWork)), None)
 
     def _update(self) -> list[bytes]:
+        if self.samples > self.deployment.settings.horizon:
+            return self._reject("the horizon that was planned for is over: certificates end there")
         reach = self.schedule.trace_bound(residual=self.terms.residual)
         start = max(1, self.round)
         try:
@@ -353,14 +400,14 @@ class Server:
             )
         )
 
-    def _adopt(self, model: Model, work: UpdateWork) -> None:
+    def _adopt(self, model: Model) -> None:
         self.models[model.terms.number] = model
         while len(self.models) > KEPT_MODELS:
             self.models.popitem(last=False)
         self.updates += 1
         self.tested, self.tested_count = None, 0
-        self.waiting = work.meanwhile
-        self.schedule.restart(round=model.terms.start, plays=self.samples - model.terms.samples)
+        self.waiting = []
+        self.schedule.restart(round=model.terms.start)
         self.tests = {name: test for name, test in self.tests.items() if test.batch in self.models}
 
     def _reject(self, reason: str) -> list[bytes]:
@@ -391,12 +438,10 @@ class Server:
         return tuple(self._complete(work)) if ended else ()
 
     def _fail(self, work: Work, error: HelbaError) -> list[bytes]:
-        """A computation broke off: rounds are withdrawn, updates tried again later."""
+        """A computation broke off: its rounds are refused, an update is tried again later."""
         if isinstance(work, AnswerWork):
             self._withdraw(work)
-            raise error
-        if isinstance(work, UpdateWork):
-            self.waiting += work.meanwhile
+            return [self._refuse(round, str(error)) for round in work.users]
         return self._reject(str(error))
 
     def _complete(self, work: Work) -> list[bytes]:
@@ -411,10 +456,9 @@ class Server:
             return []
         assert isinstance(work, UpdateWork)
         if value is None:
-            self.waiting += work.meanwhile
             return self._reject("the check of a new model failed: a refresh was answered wrongly")
-        self._adopt(value, work)
-        return []
+        self._adopt(value)
+        return self._take_in()
 
     def _send(self, work: AnswerWork, comparison: EncryptedVector) -> list[bytes]:
         self.levels_left = comparison.levels_left

@@ -29,7 +29,7 @@ from helba.errors import DamagedData, HelbaError
 from helba.protocol.deployment import Deployment
 from helba.protocol.frame import frame, unframe
 from helba.protocol.jobs import Check, Result
-from helba.protocol.profile import Model, RidingTest
+from helba.protocol.profile import Model, RidingTest, Statistics
 from helba.protocol.schedule import ServerSchedule
 from helba.protocol.server import Server
 from helba.protocol.work import AnswerWork, OpenRound, TestWork, UpdateTest, UpdateWork, Work
@@ -41,7 +41,7 @@ VERSION = 1
 MOST_HEAD_BYTES = 1 << 30
 MOST_PARTS = 1 << 20
 COUNTS = ("round", "samples", "updates", "rejected", "levels_left", "last_error", "tested_count")
-SCHEDULE = ("start", "plays", "covered", "covered_before", "passed", "lag")
+SCHEDULE = ("start", "plays", "covered", "covered_before", "passed", "lag", "stretch")
 
 
 def save_server(server: Server) -> bytes:
@@ -56,7 +56,11 @@ def save_server(server: Server) -> bytes:
         "response": writer.vector(server.response),
         "tested": writer.maybe(server.tested),
         "waiting": writer.vectors(server.waiting),
-        "rounds": {k.hex(): [v.batch, v.reported] for k, v in server.rounds.items()},
+        "held": [
+            [writer.maybe(vector) for vector in (held.design, held.response, held.growth)]
+            for held in server.held
+        ],
+        "rounds": {k.hex(): v.reported for k, v in server.rounds.items()},
         "answers": [[k.hex(), writer.part(v)] for k, v in server.answers.items()],
         "tests": {k.hex(): asdict(test) for k, test in server.tests.items()},
         "work": [_describe_work(work, writer) for work in server.worker.work],
@@ -193,7 +197,6 @@ def _describe_work(work: Work, writer: _Writer) -> dict[str, Any]:
         "response": writer.vector(work.response),
         "terms": asdict(work.terms),
         "reach": work.reach,
-        "meanwhile": writer.vectors(work.meanwhile),
     }
 
 
@@ -203,6 +206,12 @@ def _describe_result(result: Result, writer: _Writer) -> dict[str, Any]:
     if isinstance(result, bool):
         return {"bit": result}
     return {"numbers": [float(value) for value in np.asarray(result)]}
+
+
+def _bit(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise DamagedData("a bit of the state is none")
+    return value
 
 
 def _read_result(saved: dict[str, Any], reader: _Reader) -> Result:
@@ -225,9 +234,17 @@ def _rebuild(head: dict[str, Any], reader: _Reader, *, deployment: Deployment) -
     server.design, server.response = reader.vectors([head["design"], head["response"]])
     server.tested = reader.maybe(head["tested"])
     server.waiting = reader.vectors(head["waiting"])
+    server.held = [
+        Statistics(
+            design=reader.vector(design),
+            response=reader.vector(response),
+            growth=reader.maybe(growth),
+        )
+        for design, response, growth in head["held"]
+    ]
     server.rounds = {
-        bytes.fromhex(name): OpenRound(batch=batch, reported=reported)
-        for name, (batch, reported) in head["rounds"].items()
+        bytes.fromhex(name): OpenRound(reported=_bit(reported))
+        for name, reported in head["rounds"].items()
     }
     server.answers = OrderedDict(
         (bytes.fromhex(name), reader.part(number)) for name, number in head["answers"]
@@ -286,5 +303,4 @@ def _read_work(saved: dict[str, Any], reader: _Reader, *, models: Mapping[int, M
         response=reader.vector(saved["response"]),
         terms=BatchTerms(**saved["terms"]),
         reach=saved["reach"],
-        meanwhile=reader.vectors(saved["meanwhile"]),
     )

@@ -156,19 +156,23 @@ class User:
         if message.work == "refresh":
             refresh = engine.answer_refresh(engine.request_from_bytes(part), secret_key=key)
             share = engine.reply_to_bytes(refresh)
-        elif message.work == "opening":
-            opening = engine.answer_opening(engine.opening_request_from_bytes(part), secret_key=key)
+        elif message.work == "opening" and self.profile.opens:
+            opening = engine.answer_opening(
+                engine.opening_request_from_bytes(part, slots=1), secret_key=key
+            )
             share = engine.opening_reply_to_bytes(opening)
-        elif message.work == "check":
+        elif message.work == "check" and self.deployment.refresh == "client":
             bits = self._read_signs(part)
             return self._encode(TaskReply(task=message.task, work=message.work, bits=bits))
         else:
-            raise DamagedData("a task of an unknown kind")
+            raise DamagedData("a task that this deployment does not have")
         return self._encode(TaskReply(task=message.task, work=message.work, parts=(share,)))
 
     def _read_signs(self, part: bytes) -> str:
         """The signs of the slots; random ones if the ciphertext cannot be decrypted."""
-        vector = self._engine.vector_from_bytes(part)
+        vector = self._engine.vector_from_bytes(
+            part, slots=self.profile.check_slots, level=self.deployment.parameters.depth
+        )
         try:
             values = self._engine.decrypt(vector, secret_key=self._secret_key)
         except EngineError:

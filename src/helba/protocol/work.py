@@ -15,17 +15,17 @@ __all__ = ["AnswerWork", "OpenRound", "TestWork", "UpdateTest", "UpdateWork", "W
 
 @dataclass
 class OpenRound:
-    """A round that was answered under `batch`; its reward may come once."""
+    """A round that was answered; its reward may come once."""
 
-    batch: int
     reported: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateTest:
-    """A test that is out with a user: its secret sign, and the rewards that it saw."""
+    """A test that is out with users: its secret sign and noise, and the rewards that it saw."""
 
     flip: int
+    noise: float
     batch: int
     covered: int
 
@@ -92,13 +92,12 @@ class TestWork(Work):
 
 @dataclass(kw_only=True)
 class UpdateWork(Work):
-    """An update from the statistics of its start; `meanwhile` is growth that came in since."""
+    """An update from the statistics of its start."""
 
     design: EncryptedVector
     response: EncryptedVector
     terms: BatchTerms
     reach: float
-    meanwhile: list[EncryptedVector] = field(default_factory=list)
 
     def steps(self, profile: Profile, *, engine: Engine) -> JobSteps:
         """Return the new model in the end, or None if it is refused."""

@@ -110,11 +110,6 @@ class Worker:
             raise DamagedData("a share is one ciphertext")
         (part,), pending = reply.parts, work.pending
         if isinstance(pending, PendingOpening):
-            opened = engine.opening_reply_from_bytes(part)
-            try:
-                return engine.finish_opening(opened, pending)
-            except DamagedData:  # the mask is used up: the task goes out again under another
-                self._leave_task(work)
-                raise
+            return engine.finish_opening(engine.opening_reply_from_bytes(part), pending)
         assert isinstance(pending, PendingRefresh)
         return engine.finish_refresh(engine.reply_from_bytes(part), pending)
