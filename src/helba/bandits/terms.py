@@ -91,7 +91,7 @@ class BatchTerms:
 
     `start` is t_j, `samples` the rewards that the model knows, `last_round` the last round that
     the batch can serve. `residual` bounds ||V^(1/2) A V^(1/2) - I||, `estimate_error` bounds
-    ||w - V^-1 g||_V.
+    ||w - V^-1 g||_V; in the paper's profile, where noise is not certified, without it.
     """
 
     number: int

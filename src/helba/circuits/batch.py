@@ -17,9 +17,9 @@ of the comparison vector does; each answer's is a public function of it (a publi
 Hence what users hold, several of them together as well, can be made from uniform polynomials and
 from what they decrypt. In their own slots that is b and noise. In the slots of others it is noise
 and m v, for their value v and the encoding error m of the mask, which is public: |m| is about
-sqrt(N/12) 2^-scale_bits, 1e-11 where f is 1e-3. The noise of up to three answers is independent.
-Four users at the corners of a rectangle of the table, who put their answers together, could take it
-off; m v would still be under the rounding of the products, which is a hundred times larger.
+sqrt(N/12) 2^-scale_bits, 1e-11 where f is 1e-3. No combination of up to three answers cancels their
+noise; four users at the corners of a rectangle of the table, who put their answers together, could
+take it off the slots of others, and then nothing but rounding is claimed to cover m v.
 
 Noise in the slots is real. A user can read the imaginary parts off the polynomial, too: in the
 slots of others they hold such rounding, in its own also the error that CKKS made there.

@@ -1,7 +1,9 @@
 """How much noise the server adds to a comparison vector before it leaves.
 
 Uniform in [-f, f] in every slot, so that what CKKS left in the low digits, which depends on the
-model and on the server's ciphertexts, is covered by independent noise at least 2^9 times larger.
+model and on the server's ciphertexts, is covered by independent noise. How many times larger than
+the bound of that error it is, a plan shows (`flood` and `comparison_error`): 40 and more for the
+fast profile.
 The argmax pays for it: f counts as noise of an entry (`numerics.argmax.argmax_tolerance`), which a
 sum over the opponents sees once and a product enlarges 2^K times. Hence 2^-10 for a sum, and less
 for a product of many. The paper's acomp ends where its slope is small

@@ -3,7 +3,8 @@
 A job is a generator: it yields a request and goes on with what comes back. A `Renewal` comes back
 as a vector with its levels, a `Check` as a bool, an `Opening` as numbers. What has come back is
 kept, so that a job can be saved: its inputs and this record bring a new generator to the same
-place, since everything between is deterministic.
+place, since everything between is deterministic, but for the secrets of a check that is out, which
+are saved with it.
 """
 
 from __future__ import annotations

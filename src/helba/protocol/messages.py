@@ -65,7 +65,7 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Notice(Message):
-    """Server to everybody: the terms of the batch that is served, and the number of users."""
+    """Server to everybody: the terms of the batch that is served."""
 
     kind: ClassVar[int] = 1
     number: int
