@@ -80,7 +80,9 @@ class Workshop:
             samples=0,
             updates=self.updates,
             rejected=0,
+            held=0,
             lag=0,
+            stretch=0.0,
             levels_left=None,
             last_error=None,
         )
