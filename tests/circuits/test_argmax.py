@@ -59,6 +59,8 @@ def test_comparison_vector_fills_all_slots_at_the_predicted_cost(
     assert result.level == levels
     expected = np.zeros(layout.padded_arms)
     expected[:arms] = plain_comparison(scores, sign=QUICK, scale=1.0, method=method).value
+    if arms == 2:  # c = 0 and c = 1 of the first arm
+        expected = np.array([0.0, expected[0]])
     noise = 1e-6
     if isinstance(desk.engine, SimulatedEngine):
         assert desk.engine.noise_bound(result) <= noise
@@ -221,7 +223,7 @@ def test_large_problems_play_the_best_arm(dim: int, arms: int, form: str) -> Non
 @pytest.mark.parametrize("form", ["pairs", "arms"])
 @pytest.mark.parametrize("arms", [2, 3, 4, 5])
 def test_slots_tell_no_more_than_comparison_and_test(method: str, form: str, arms: int) -> None:
-    """Each slot is 0, b_a, b_0 + t, b_0 t or (1 + b_0) t, with the same noise inside t."""
+    """Each slot is 0, b_a, t, b_0 + t, b_0 t or (1 + b_0) t, with the same noise inside t."""
     layout = ScoreLayout(dim=1, arms=arms, form=form)
     desk = desk_of("simulate", layout, depth=10, method=method)
     scores, trace = np.linspace(0, 1, arms), 0.4
@@ -238,7 +240,8 @@ def test_slots_tell_no_more_than_comparison_and_test(method: str, form: str, arm
     b = plain_comparison(scores, sign=QUICK, scale=1.0, method=method).value
     t = 0.3 - float(QUICK(np.array(trace)))
     summed = method == "sum" or arms == 2
-    allowed = [0.0, *b, *([b[0] + t] if summed else [b[0] * t, (1 + b[0]) * t])]
+    tests = [b[0] + t] if summed else [b[0] * t, (1 + b[0]) * t]
+    allowed = [0.0, *b, *([t] if layout.columns == 1 else tests)]
     slots = desk.open(result)
     assert np.abs(slots[:, None] - np.array(allowed)).min(axis=1).max() <= 1e-9
     answer = read_answer(layout, values=slots, method=method, riding=True)

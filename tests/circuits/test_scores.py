@@ -32,7 +32,9 @@ def problem(dim: int, arms: int, *, seed: int = 0):
 
 
 def grid_of(layout: ScoreLayout, scores: np.ndarray) -> np.ndarray:
-    """Differences of slot c Kp + a, by loops."""
+    """Differences of slot c Kp + a, by loops; by pairs of two arms of slot c."""
+    if layout.form == "pairs" and layout.arms == 2:
+        return np.array([0.0, scores[0] - scores[1]])
     count, grid = layout.padded_arms, np.zeros(layout.grid)
     for c in range(count):
         for a in range(count):

@@ -16,10 +16,21 @@ from helba.planning.score_packing import pack_contexts, pack_model, pack_trace, 
 
 def test_layout_of_the_toy_problem() -> None:
     layout = ScoreLayout(dim=2, arms=2)
-    assert (layout.features, layout.pairs, layout.slots) == (8, 4, 32)
-    assert layout.score_rotations == (4, 8, 12, 16)
-    assert layout.rotations == (2, *layout.score_rotations)
+    assert (layout.features, layout.pairs, layout.slots) == (8, 2, 16)
+    assert layout.rotations == layout.score_rotations == (2, 4, 6, 8)
     assert score_cost(layout) == Cost(levels=1, products=1, rotations=4)
+    by_arms = ScoreLayout(dim=2, arms=2, form="arms")
+    assert (by_arms.grid, by_arms.compare_slots, by_arms.argmax_rotations("sum")) == (4, 16, (2,))
+
+
+@pytest.mark.parametrize("form", ["pairs", "arms"])
+@pytest.mark.parametrize("arms", [2, 3, 4, 9])
+def test_model_has_slots_for_the_matrix_it_is_made_from(form: str, arms: int) -> None:
+    for dim in range(1, 130):
+        layout = ScoreLayout(dim=dim, arms=arms, form=form)
+        assert layout.slots >= next_power_of_two(dim) ** 2
+        least = next_power_of_two(layout.constant_feature + 1)
+        assert layout.features in ((least,) if arms > 2 else (least, 2 * least))
 
 
 def test_layout_by_arms_needs_fewer_slots_and_one_level_more() -> None:
@@ -42,7 +53,7 @@ def test_scores_of_arms_are_spread_in_about_two_roots_of_their_number(
     assert score_cost(layout).rotations == sums + rotations
 
 
-@pytest.mark.parametrize(("arms", "summed", "multiplied"), [(2, 1, 1), (8, 4, 3), (16, 6, 4)])
+@pytest.mark.parametrize(("arms", "summed", "multiplied"), [(2, 0, 0), (8, 4, 3), (16, 6, 4)])
 def test_product_of_wins_needs_fewer_keys_than_their_sum(
     arms: int, summed: int, multiplied: int
 ) -> None:
@@ -75,16 +86,16 @@ def test_layouts_that_do_not_fit_are_refused() -> None:
 def test_layout_of_one_user_is_that_without_users() -> None:
     layout = ScoreLayout(dim=3, arms=5, users=1)
     assert layout == ScoreLayout(dim=3, arms=5)
-    assert layout.opponent_stride == layout.padded_arms
+    assert layout.opponent_stride == layout.columns == layout.padded_arms
     assert layout.slots_of(0, among=layout.compare_slots).all()
 
 
 @given(dim=st.integers(1, 5), arms=st.integers(2, 9), log_users=st.integers(0, 5))
 def test_users_share_the_slots_evenly(dim: int, arms: int, log_users: int) -> None:
-    """By loops: slot (c B + u) Kp + a of each copy of the grid belongs to u."""
+    """By loops: slot (c B + u) Kp + a of a grid is of user u; of two arms slot c B + u."""
     users = 1 << log_users
     layout, alone = ScoreLayout(dim=dim, arms=arms, users=users), ScoreLayout(dim=dim, arms=arms)
-    count = layout.padded_arms
+    count = 1 if arms == 2 else layout.padded_arms
     assert layout.slots == users * alone.slots
     assert layout.compare_slots == users * alone.compare_slots >= 2 * layout.grid
     assert score_cost(layout) == score_cost(alone)
@@ -125,7 +136,7 @@ def test_packed_contexts_of_all_users_add_up(
 
 @pytest.mark.parametrize(
     ("dim", "arms", "max_slots", "users"),
-    [(2, 2, 1 << 14, 512), (8, 8, 1 << 14, 4), (8, 8, 2048, 0)],
+    [(2, 2, 1 << 14, 1024), (8, 8, 1 << 14, 4), (8, 8, 2048, 0)],
 )
 def test_slots_hold_so_many_users(dim: int, arms: int, max_slots: int, users: int) -> None:
     assert most_users(dim=dim, arms=arms, max_slots=max_slots) == users
@@ -201,7 +212,7 @@ def test_packed_features_give_the_score(
         assert not totals[arms:].any()
         return
     for q, total in enumerate(totals):
-        a, c = q % layout.padded_arms, q // layout.padded_arms
+        a, c = (0, q) if arms == 2 else (q % layout.padded_arms, q // layout.padded_arms)
         b = (a + c) % layout.padded_arms
         if a < real and b < real:
             assert total == pytest.approx(scores[a] - scores[b], abs=1e-12)
@@ -235,7 +246,7 @@ def test_unusable_contexts_are_refused() -> None:
         pack_model(layout, inverse=np.eye(3), estimate=np.zeros(2))
     with pytest.raises(InvalidInput, match="estimate must be 2 numbers"):
         pack_model(layout, inverse=np.eye(2), estimate=np.zeros(3))
-    with pytest.raises(InvalidInput, match="values must be 32 numbers"):
+    with pytest.raises(InvalidInput, match="values must be 16 numbers"):
         read_answer(layout, values=np.zeros(31), method="sum")
 
 

@@ -175,7 +175,7 @@ def test_entry_past_what_the_sign_can_reach_is_an_overflow(scheme: str, riding: 
     for first, overflow in ((high + 0.01, True), (low - 0.01, True), (high - 1e-4, False)):
         ask = table.decode(table.ask([[0.1, 0.2], [0.2, 0.1]]))
         values = np.zeros(layout.compare_slots)
-        values[layout.grid] = first
+        values[layout.opponent_stride] = first  # of two arms
         part = engine.vector_to_bytes(engine.encrypt(values, level=table.deployment.round_levels))
         told = table.user.read(table.encode(Answer(round=ask.round, test=test, parts=(part,))))
         assert told.overflow is overflow

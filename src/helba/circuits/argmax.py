@@ -7,7 +7,8 @@ With P the sign polynomial, x the differences and u = (1 + P(x))/2 on pairs that
 
 by rotations over the major index c of the grid. The factors and the values elsewhere are slot
 coefficients of the last stage of P. b_a fills all slots of arm a, in every copy of the grid; arms
-that only pad K have b = 0.
+that only pad K have b = 0. By pairs of two arms there is nothing to add up: b_0 fills the slots
+with c = 1, and the others hold 0.
 
 The update test rides in slot q = 0 (arm 0 against itself) of the first copy: there alpha = flip
 and beta = noise, so that the value is t = flip P(trace) + noise. It meets b only in windows over
@@ -15,7 +16,8 @@ slot 0, which are slot 0 and slots of the last copy; with several users all of t
 first user's arm 0. By the sum, slot 0 then holds b_0 + t; by the product b_0 t, to which t itself
 is added, one plaintext product at a level that the tree of products leaves idle: (1 + b_0) t. The
 first row of the second copy is clean, so that `planning.score_packing.read_answer` finds b and t.
-All slots of a user are functions of its own b, and of t for the first user.
+By pairs of two arms slot 0 holds t alone. All slots of a user are functions of its own b, and of t
+for the first user.
 """
 
 from __future__ import annotations
@@ -100,6 +102,8 @@ def comparison_steps(
         outputs = (output if index == len(sign.orders) else PLAIN,)
         (wins,) = evaluate_affine(engine, wins, order=order, outputs=outputs)
         rest -= order.levels
+    if layout.columns == 1:
+        return wins
     if summing:
         return cyclic_sum(engine, wins, stride=stride, count=count, radix=layout.radix)
     wins = yield from with_levels(wins, needed=1, bound=bound, rest=tree)

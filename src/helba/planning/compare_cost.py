@@ -45,6 +45,8 @@ def argmax_cost(
     require_choice("method", method, METHODS)
     wins = sign_cost(sign, outputs=(SLOTWISE,))
     count = layout.padded_arms
+    if layout.columns == 1:
+        return wins
     if method == "sum" or layout.arms == 2:
         return wins + cyclic_cost(count=count, radix=layout.radix)
     tree = Cost(levels=1, products=1, rotations=1).times(count.bit_length() - 1)

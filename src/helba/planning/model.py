@@ -11,7 +11,7 @@ them with a single key, from the last column to the first. A[i, j] moves from sl
 the second if P = p, where the columns do not move at all. w by column has period p: its feature j
 moves by j (1 - P) modulo p, in baby and giant steps whose keys the products have already.
 
-Two dimensions and two arms by arms, P = 2, the slots of a matrix and of the model:
+Two dimensions and two arms, P = 2, the slots of a matrix and of the model:
 
     A       A00 A01 A10 A11
     w       w0  w1  w0  w1
@@ -64,8 +64,6 @@ class ModelAssembly:
         require_whole("levels", self.levels, least=1, most=2)
         if self.matrix.dim != self.score.dim:
             raise InvalidInput("dim", self.score.dim, f"{self.matrix.dim}, that of the matrices")
-        if self.score.slots < self.matrix.size:  # two arms by arms: by pairs there is room
-            raise InvalidInput("slots", self.score.slots, f"at least {self.matrix.size}")
 
     @property
     def transposed(self) -> bool:

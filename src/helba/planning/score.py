@@ -7,14 +7,16 @@ with the full sum, and none needs masking. Two forms, for K padded to a power of
 
 - "pairs": the minor index q = c Kp + a stands for arm a against arm b = (a + c) mod Kp; the user
   encrypts differences. 1 level, F Kp^2 slots. The diagonal c = 0 is left free, for the update test.
+  Of two arms only a = 0 is kept, q = c: the other difference is its negative.
 - "arms": the minor index is the arm. F Kp slots, and one level more to spread the K scores over
   the grid of Kp^2 pairs, by the rotations 0..Kp-1 in baby and giant steps.
 
 Both end with differences in the grid q, repeated at least twice over `compare_slots`.
 
-By pairs B users share the slots: q = (c B + u) Kp + a for user u, F B Kp^2 slots. Features are
-still the major index, and an arm's opponents are B Kp slots apart, so that all sums stay with one
-user. Vectors of users who fill their own slots only add up to a vector of all.
+By pairs B users share the slots: q = (c B + u) Kp + a for user u, F B Kp^2 slots (of two arms
+q = c B + u, 2 F B slots). Features are still the major index, and an arm's opponents are B Kp slots
+apart, so that all sums stay with one user. Vectors of users who fill their own slots only add up to
+a vector of all.
 """
 
 from __future__ import annotations
@@ -72,28 +74,38 @@ class ScoreLayout:
         return next_power_of_two(self.arms)
 
     @property
+    def columns(self) -> int:
+        """Arms that slots compare with their opponents: Kp, or the first of two by pairs."""
+        return 1 if self.form == "pairs" and self.arms == 2 else self.padded_arms
+
+    @property
     def constant_feature(self) -> int:
         """Index of the feature that is 1 on the model's side: after x and svec."""
         return self.dim + self.dim * (self.dim + 1) // 2
 
     @property
     def features(self) -> int:
-        """F: x, svec and the constant, padded to a power of two."""
-        return next_power_of_two(self.constant_feature + 1)
+        """F: x, svec and the constant, padded to a power of two.
+
+        The model is made from a matrix, d padded, and has slots for it: F Kp at least p^2. Of two
+        arms that takes more padding for some d (9 and 17, for instance), of more arms never.
+        """
+        needed = next_power_of_two(self.constant_feature + 1)
+        return max(needed, next_power_of_two(self.dim) ** 2 // self.padded_arms)
 
     @property
     def grid(self) -> int:
-        """Slots of one grid of pairs, B Kp^2."""
-        return self.users * self.padded_arms**2
+        """Slots of one grid of pairs, B Kp^2; of two arms 2 B."""
+        return self.opponent_stride * self.padded_arms
 
     @property
     def opponent_stride(self) -> int:
-        """Slots from one opponent of an arm to the next, B Kp."""
-        return self.users * self.padded_arms
+        """Slots from one opponent of an arm to the next, B Kp; of two arms B."""
+        return self.users * self.columns
 
     @property
     def pairs(self) -> int:
-        """P, the minor size: B Kp^2 pairs, or Kp arms."""
+        """P, the minor size: the grid of pairs, or Kp arms."""
         return self.grid if self.form == "pairs" else self.padded_arms
 
     @property
@@ -132,6 +144,8 @@ class ScoreLayout:
     def argmax_rotations(self, method: str) -> tuple[int, ...]:
         """Steps from differences to the comparison vector: the product needs fewer keys."""
         require_choice("method", method, ("product", "sum"))
+        if self.columns == 1:
+            return ()
         radix = self.radix if method == "sum" or self.arms == 2 else 2
         stages = cyclic_stages(stride=self.opponent_stride, count=self.padded_arms, radix=radix)
         return tuple(sorted(steps_of(stages)))
@@ -139,13 +153,13 @@ class ScoreLayout:
     def compared_arms(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return a and b of every slot of the grid."""
         slots = np.arange(self.grid, dtype=np.int64)
-        a, c = slots % self.padded_arms, slots // self.opponent_stride
+        a, c = slots % self.columns, slots // self.opponent_stride
         return a, (a + c) % self.padded_arms
 
     def slots_of(self, user: int, *, among: int) -> NDArray[np.bool_]:
         """Return which of the first `among` slots are those of `user`."""
         require_whole("user", user, least=0, most=self.users - 1)
-        owner = np.arange(among) // self.padded_arms % self.users
+        owner = np.arange(among) // self.columns % self.users
         own: NDArray[np.bool_] = owner == user
         return own
 

@@ -120,17 +120,21 @@ def read_answer(
     """Return b of `user` and, if the update test rode along, its value, from decrypted slots.
 
     The test goes to the first user only. b stands in the second copy of the grid. Slot 0 holds
-    b_0 + test (sum) or (1 + b_0) test (product; two arms are a sum): see `circuits.argmax`.
+    b_0 + test (sum) or (1 + b_0) test (product; two arms are a sum): see `circuits.argmax`. By
+    pairs of two arms b_0 stands at c = 1, b_1 is 1 - b_0, and slot 0 holds the test alone.
     """
     require_choice("method", method, ("product", "sum"))
     slots = np.asarray(values, dtype=np.float64)
     if slots.shape != (layout.compare_slots,):
         raise InvalidInput("values", f"shape {slots.shape}", f"{layout.compare_slots} numbers")
     require_whole("user", user, least=0, most=layout.users - 1)
-    first = layout.grid + user * layout.padded_arms
-    b = slots[first : first + layout.arms].copy()
     if riding and user != 0:
         raise InvalidInput("user", user, "0 to read the update test")
+    if layout.columns == 1:
+        win = slots[layout.opponent_stride + user]
+        return Answer(np.array([win, 1.0 - win]), float(slots[0]) if riding else None)
+    first = layout.grid + user * layout.padded_arms
+    b = slots[first : first + layout.arms].copy()
     if not riding:
         return Answer(b, None)
     if method == "sum" or layout.arms == 2:

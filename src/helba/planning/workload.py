@@ -98,6 +98,8 @@ def _compare_steps(
         plain_products=whole.plain_products - done.plain_products,
         rotations=whole.rotations - done.rotations,
     )
+    if rest == Cost():
+        return tuple(steps)
     if not rest.products:
         groups = _groups(layout.padded_arms, radix=layout.radix)
         return (*steps, Step(name="argmax", cost=rest, groups=groups))
