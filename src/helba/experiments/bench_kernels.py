@@ -107,7 +107,7 @@ def print_kernels(report: Mapping[str, Any]) -> None:
         )
         print("overhead: wall time over OpenFHE's own; simulator: how many times faster it is")
     if report["messages"]:
-        fields = ("level", "bytes", "over_entropy", "write_seconds", "read_seconds")
+        fields = ("level", "bytes", "over_entropy", "write_seconds", "read_seconds", "sum_ratio")
         print_table(
             "a ciphertext as bytes",
             columns=[field.replace("_", " ") for field in fields],

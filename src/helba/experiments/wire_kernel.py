@@ -17,13 +17,18 @@ SLOTS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class MessageResult:
-    """Bytes of a vector of `level`, over the entropy of its residues; seconds of both ways."""
+    """Bytes of a vector of `level`, over the entropy of its residues; seconds of both ways.
+
+    `sum_ratio` is the time of a sum of what was read over that of fresh encryptions: 1, or what is
+    read is copied more slowly than what the library made (see `engine.ckks.wire`).
+    """
 
     level: int
     bytes: int
     over_entropy: float
     write_seconds: float
     read_seconds: float
+    sum_ratio: float
 
 
 def measure_messages(*, repetitions: int = 5) -> list[MessageResult]:
@@ -39,14 +44,18 @@ def measure_messages(*, repetitions: int = 5) -> list[MessageResult]:
     found = []
     for level in (0, parameters.depth // 2, parameters.depth):
         vector = engine.encrypt(values, level=level)
-        written, read = [], []
+        written, read, sums, sums_of_read = [], [], [], []
         for _ in range(repetitions + 1):
             began = time.perf_counter()
             data = engine.vector_to_bytes(vector)
             between = time.perf_counter()
-            engine.vector_from_bytes(data)
+            again = engine.vector_from_bytes(data)
             read.append(time.perf_counter() - between)
             written.append(between - began)
+            for summand, seconds in ((vector, sums), (again, sums_of_read)):
+                began = time.perf_counter()
+                engine.add(summand, summand)
+                seconds.append(time.perf_counter() - began)
         bits = parameters.first_bits + (parameters.depth - level) * parameters.scale_bits
         entropy = 2 * parameters.ring_dim * bits / 8
         found.append(
@@ -56,6 +65,7 @@ def measure_messages(*, repetitions: int = 5) -> list[MessageResult]:
                 over_entropy=len(data) / entropy - 1.0,
                 write_seconds=min(written),
                 read_seconds=min(read),
+                sum_ratio=min(sums_of_read) / min(sums),
             )
         )
     return found
