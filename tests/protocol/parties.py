@@ -161,8 +161,8 @@ class Table:
             "rounds": {k: v.reported for k, v in server.rounds.items()},
             "held": len(server.held),
             "answers": dict(server.answers),
-            "tests": sorted(server.tests),
-            "seen": (server.tested_count, len(server.waiting)),
+            "tests": sorted(server.growth.out),
+            "seen": (server.growth.count, len(server.growth.waiting)),
             "tasks": server.tasks(),
         }
 

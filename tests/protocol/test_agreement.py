@@ -93,7 +93,7 @@ def test_update_tests_tell_the_trace_outside_their_band() -> None:
         nonlocal clear
         message = decode(data, deployment=deployment.fingerprint)
         if isinstance(message, TestReply):
-            test = server.tests[message.test]
+            test = server.growth.out[message.test]
             seen = server.terms.samples + test.covered
             V_j = history.design(server.terms.samples)
             growth = history.design(seen) - V_j

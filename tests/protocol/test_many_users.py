@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helba.protocol.messages import Refusal
+from helba.errors import DamagedData
+from helba.protocol.messages import Answer, Refusal
 from tests.engines import BOTH
 from tests.protocol.parties import (
     MILD,
@@ -115,7 +116,7 @@ def test_answers_of_one_evaluation_carry_different_noise() -> None:
 
 def test_update_test_rides_with_the_first_user_only() -> None:
     hall = Hall("simulate")
-    while not hall.server.waiting:  # growth that no update has taken in
+    while not hall.server.growth.waiting:  # growth that no update has taken in
         hall.learn([0.1, 0.1], 0.1)
     contexts = [draw_contexts(hall.generator, hall.settings) for _ in range(USERS)]
     tests = [hall.decode(data).test for data in hall.server.receive_asks(hall.asks(contexts))]
@@ -170,3 +171,23 @@ def test_ask_of_an_ended_batch_among_others_is_refused_alone() -> None:
     replies = [hall.decode(data) for data in hall.server.receive_asks([late, right])]
     assert sum(isinstance(reply, Refusal) for reply in replies) == 1
     assert len(replies) == 2
+
+
+@pytest.mark.parametrize("bad_first", [False, True])
+def test_ask_that_does_not_fit_spoils_nobody_elses(bad_first: bool) -> None:
+    """Not even that of the same round: the sound one is answered, in whatever order they come."""
+    hall = Hall("simulate")
+    sound = hall.ask([[0.1, 0.2]], user=hall.users[0], slot=0)
+    other = hall.ask([[0.2, 0.1]], user=hall.users[1], slot=1)
+    fit, before = hall.decode(sound), hall.server.round
+    bad = hall.encode(replace(fit, parts=(*fit.parts, *fit.parts)))
+    asks = [bad, sound, other] if bad_first else [sound, bad, other]
+    replies = [hall.decode(data) for data in hall.server.receive_asks(asks)]
+    answered = {reply.round for reply in replies if isinstance(reply, Answer)}
+    assert answered == {fit.round, hall.decode(other).round}
+    refused = [reply for reply in replies if isinstance(reply, Refusal)]
+    assert [reply.subject for reply in refused] == ([fit.round] if bad_first else [])
+    assert hall.server.round == before + 2
+    with pytest.raises(DamagedData):
+        hall.server.receive(hall.encode(replace(fit, round=bytes(16), parts=())))
+    assert hall.server.round == before + 2

@@ -96,7 +96,7 @@ def in_the_middle(scheme: str) -> Table:
     table.report(late.round, context=[0.1, 0.2], reward=0.5)
     assert table.server.tasks()
     assert table.server.held
-    assert table.server.tests
+    assert table.server.growth.out
     table.play([[0.3, 0.3]])
     assert table.server.answers
     return table
@@ -154,10 +154,13 @@ def test_state_of_another_deployment_or_of_other_keys_is_refused() -> None:
         restored(table, save_server(stranger.server))
 
 
-HEADS = ("schedule", "models", "design", "tested", "rounds", "answers", "tests", "work")
+HEADS = ("schedule", "models", "design", "growth", "rounds", "answers", "work")
 
 
-@pytest.mark.parametrize("name", HEADS)
+GROWTH = ("seen", "waiting", "out")
+
+
+@pytest.mark.parametrize("name", HEADS + GROWTH)
 @pytest.mark.parametrize("value", [..., 3, [{}], {"00": 1}, "x"])
 def test_state_without_a_part_or_with_another_is_refused(name: str, value: object) -> None:
     table = in_the_middle("simulate")
@@ -169,11 +172,14 @@ def test_state_without_a_part_or_with_another_is_refused(name: str, value: objec
         most_head=1 << 30,
         most_parts=1 << 20,
     )
-    head = {**json.loads(text), name: value}
+    head = json.loads(text)
+    place = head["growth"] if name in GROWTH else head
     if value is ...:
-        del head[name]
-    elif name in ("design", "tested") and value == 3:
+        del place[name]
+    elif name in ("design", "seen") and value == 3:
         return  # these are numbers, and this is one
+    else:
+        place[name] = value
     data = frame(
         magic=MAGIC, version=VERSION, kind=kind, head=json.dumps(head).encode(), parts=parts
     )

@@ -44,7 +44,9 @@ def measure_messages(*, repetitions: int = 5) -> list[MessageResult]:
     found = []
     for level in (0, parameters.depth // 2, parameters.depth):
         vector = engine.encrypt(values, level=level)
-        written, read, sums, sums_of_read = [], [], [], []
+        written, read = [], []
+        sums: list[float] = []
+        sums_of_read: list[float] = []
         for _ in range(repetitions + 1):
             began = time.perf_counter()
             data = engine.vector_to_bytes(vector)

@@ -146,7 +146,7 @@ class Deployment:
         """The same over the reach: where the sign polynomial stands above all noise."""
         if self.sign is None:
             return 0.0
-        # the value is read as a difference of two entries, and P counts twice what half of it does
+        # the value may be a difference of two entries, and P counts twice what half of it does
         return self.sign.gap_for(NOISE_OF_TEST + 3.0 * (self.comparison_noise + self.flood))
 
     @cached_property

@@ -125,7 +125,7 @@ class FastProfile(Profile):
         return self.deployment.scores.compare_slots
 
     def read(self, values: Array, *, slot: int, riding: bool) -> Reading:
-        """The comparison vector stands in the second copy of the grid."""
+        """The comparison vector, and the value of the test if one rode along."""
         return read_answer(
             self.deployment.scores,
             values=values,

@@ -12,7 +12,6 @@ adopted only when a check has passed, and the last one stays for rounds that wer
 
 from __future__ import annotations
 
-import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,12 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from helba.bandits.terms import BatchTerms
-from helba.circuits.argmax import Rider
 from helba.engine import EncryptedVector, Engine
 from helba.errors import DamagedData, HelbaError, InvalidInput
-from helba.protocol.deployment import NOISE_OF_TEST, Deployment
+from helba.protocol.deployment import Deployment
+from helba.protocol.growth import GrowthTests
 from helba.protocol.messages import (
-    ID_BYTES,
     Answer,
     Ask,
     Message,
@@ -39,10 +37,10 @@ from helba.protocol.messages import (
     decode,
     encode,
 )
-from helba.protocol.profile import Model, RidingTest, Statistics, uniform_noise
+from helba.protocol.profile import Model, RidingTest, Statistics
 from helba.protocol.profiles import profile_of
 from helba.protocol.schedule import ServerSchedule, last_round
-from helba.protocol.work import AnswerWork, OpenRound, TestWork, UpdateTest, UpdateWork, Work
+from helba.protocol.work import AnswerWork, OpenRound, TestWork, UpdateWork, Work
 from helba.protocol.worker import Worker
 
 __all__ = ["Server", "Status"]
@@ -101,13 +99,10 @@ class Server:
         ridge, nothing = settings.ridge * np.eye(settings.dim), np.zeros(settings.dim)
         self.design = engine.encrypt(matrices.pack(ridge))
         self.response = engine.encrypt(matrices.pack_by_row(nothing))
-        self.tested: EncryptedVector | None = None  # growth that update tests see
-        self.tested_count = 0
-        self.waiting: list[EncryptedVector] = []  # growth that they will see
+        self.growth = GrowthTests()
         self.held: list[Statistics] = []  # rewards that wait for the next batch
         self.rounds: dict[bytes, OpenRound] = {}
         self.answers: OrderedDict[bytes, bytes] = OrderedDict()
-        self.tests: dict[bytes, UpdateTest] = {}
         self.worker = Worker(deployment, engine=engine, profile=self.profile)
 
     def __repr__(self) -> str:
@@ -171,29 +166,31 @@ class Server:
         messages = [self._decode(data) for data in asks]
         if not all(isinstance(message, Ask) for message in messages):
             raise DamagedData("these are not all asks")
-        replies: list[bytes] = []
-        sound: list[Ask] = []
-        for message in messages:
-            assert isinstance(message, Ask)
-            try:
-                self._contexts(message)
-            except HelbaError as error:
-                replies.append(self._refuse(message.round, str(error)))
-            else:
-                sound.append(message)
-        return (*replies, *self._ask(sound))
+        return self._ask([ask for ask in messages if isinstance(ask, Ask)], refuse=True)
 
     # -- rounds
 
-    def _ask(self, asks: Sequence[Ask]) -> tuple[bytes, ...]:
+    def _ask(self, asks: Sequence[Ask], *, refuse: bool = False) -> tuple[bytes, ...]:
+        """Answer asks together; one that does not fit raises, or is refused."""
         replies: list[bytes] = []
+        taken: set[bytes] = set()
         groups: list[dict[int, tuple[Ask, list[EncryptedVector]]]] = []
-        for ask in {ask.round: ask for ask in asks}.values():  # a round that comes twice is one
+        for ask in asks:
+            if ask.round in taken:  # a round that comes twice is one
+                continue
             known = self._known_ask(ask)
             if known is not None:
+                taken.add(ask.round)
                 replies += known
                 continue
-            vectors = self._contexts(ask)
+            try:
+                vectors = self._contexts(ask)
+            except HelbaError as error:
+                if not refuse:
+                    raise
+                replies.append(self._refuse(ask.round, str(error)))
+                continue
+            taken.add(ask.round)
             for group in groups:
                 other = next(iter(group.values()))[0]
                 if ask.slot not in group and other.batch == ask.batch:
@@ -269,25 +266,16 @@ class Server:
         schedule = self.schedule
         if not (self.profile.asks and self.profile.rides) or schedule.passed or self._updating():
             return None, None
-        while self.waiting and self.tested_count - schedule.covered < self.deployment.unseen:
-            newest = self.waiting.pop(0)
-            self.tested = newest if self.tested is None else self._engine.add(self.tested, newest)
-            self.tested_count += 1
-        if self.tested is None or self.tested_count == schedule.covered:
-            return None, None
-        batch, covered = self.terms.number, self.tested_count
-        same = (n for n, t in self.tests.items() if (t.batch, t.covered) == (batch, covered))
-        name = next(same, None)  # out already: another draw would thin its noise
-        if name is None:
-            name, flip = secrets.token_bytes(ID_BYTES), 2 * secrets.randbelow(2) - 1
-            noise = float(uniform_noise(1, width=2.0 * NOISE_OF_TEST)[0])
-            self.tests[name] = UpdateTest(flip=flip, noise=noise, batch=batch, covered=covered)
-        test = self.tests[name]
-        rider = Rider(flip=test.flip, noise=test.noise)
-        return name, RidingTest(growth=self.tested, rider=rider)
+        found = self.growth.riding(
+            self._engine,
+            batch=self.terms.number,
+            covered=schedule.covered,
+            most=schedule.covered + self.deployment.unseen,
+        )
+        return found or (None, None)
 
     def _test_reply(self, reply: TestReply) -> tuple[bytes, ...]:
-        test = self.tests.pop(reply.test, None)
+        test = self.growth.out.pop(reply.test, None)
         if test is None:
             return (self._refuse(reply.test, "no test of this name is open"),)
         if test.batch == self.terms.number:
@@ -350,20 +338,17 @@ class Server:
         self.samples += 1
         self.schedule.plays += 1
         if added.growth is not None:
-            self.waiting.append(added.growth)
+            self.growth.waiting.append(added.growth)
 
     def _test(self) -> list[bytes]:
         """Begin an update test of its own, unless one is under way."""
         if any(isinstance(work, TestWork) for work in self.worker.work):
             return []
-        self.tested_count += len(self.waiting)
-        for growth in self.waiting:
-            self.tested = growth if self.tested is None else self._engine.add(self.tested, growth)
-        self.waiting.clear()
-        assert self.tested is not None
+        growth = self.growth.show(self._engine)
+        assert growth is not None
         return self._begin(
             TestWork(
-                growth=self.tested,
+                growth=growth,
                 model=self.model,
                 plays=self.schedule.plays,
                 round=self.round,
@@ -405,10 +390,8 @@ class Server:
         while len(self.models) > KEPT_MODELS:
             self.models.popitem(last=False)
         self.updates += 1
-        self.tested, self.tested_count = None, 0
-        self.waiting = []
         self.schedule.restart(round=model.terms.start)
-        self.tests = {name: test for name, test in self.tests.items() if test.batch in self.models}
+        self.growth.restart(batches=self.models)
 
     def _reject(self, reason: str) -> list[bytes]:
         self.rejected += 1
@@ -485,7 +468,7 @@ class Server:
             del self.rounds[round]
             self.round -= 1
         if work.test_name is not None:
-            self.tests.pop(work.test_name, None)
+            self.growth.out.pop(work.test_name, None)
 
     # -- bytes
 

@@ -28,11 +28,12 @@ from helba.engine import EncryptedVector, Engine
 from helba.errors import DamagedData, HelbaError
 from helba.protocol.deployment import Deployment
 from helba.protocol.frame import frame, unframe
+from helba.protocol.growth import GrowthTests, UpdateTest
 from helba.protocol.jobs import Check, Result
 from helba.protocol.profile import Model, RidingTest, Statistics
 from helba.protocol.schedule import ServerSchedule
 from helba.protocol.server import Server
-from helba.protocol.work import AnswerWork, OpenRound, TestWork, UpdateTest, UpdateWork, Work
+from helba.protocol.work import AnswerWork, OpenRound, TestWork, UpdateWork, Work
 
 __all__ = ["restore_server", "save_server"]
 
@@ -40,7 +41,7 @@ MAGIC = b"\x89HELSRV\n"
 VERSION = 1
 MOST_HEAD_BYTES = 1 << 30
 MOST_PARTS = 1 << 20
-COUNTS = ("round", "samples", "updates", "rejected", "levels_left", "last_error", "tested_count")
+COUNTS = ("round", "samples", "updates", "rejected", "levels_left", "last_error")
 SCHEDULE = ("start", "plays", "covered", "covered_before", "passed", "lag", "stretch")
 
 
@@ -54,15 +55,13 @@ def save_server(server: Server) -> bytes:
         "models": [_describe_model(model, writer) for model in server.models.values()],
         "design": writer.vector(server.design),
         "response": writer.vector(server.response),
-        "tested": writer.maybe(server.tested),
-        "waiting": writer.vectors(server.waiting),
+        "growth": _describe_growth(server.growth, writer),
         "held": [
             [writer.maybe(vector) for vector in (held.design, held.response, held.growth)]
             for held in server.held
         ],
         "rounds": {k.hex(): v.reported for k, v in server.rounds.items()},
         "answers": [[k.hex(), writer.part(v)] for k, v in server.answers.items()],
-        "tests": {k.hex(): asdict(test) for k, test in server.tests.items()},
         "work": [_describe_work(work, writer) for work in server.worker.work],
     }
     text = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
@@ -154,6 +153,24 @@ def _read_model(saved: dict[str, Any], reader: _Reader) -> Model:
     )
 
 
+def _describe_growth(growth: GrowthTests, writer: _Writer) -> dict[str, Any]:
+    return {
+        "seen": writer.maybe(growth.seen),
+        "count": growth.count,
+        "waiting": writer.vectors(growth.waiting),
+        "out": {name.hex(): asdict(test) for name, test in growth.out.items()},
+    }
+
+
+def _read_growth(saved: dict[str, Any], reader: _Reader) -> GrowthTests:
+    return GrowthTests(
+        seen=reader.maybe(saved["seen"]),
+        count=saved["count"],
+        waiting=reader.vectors(saved["waiting"]),
+        out={bytes.fromhex(name): UpdateTest(**test) for name, test in saved["out"].items()},
+    )
+
+
 def _describe_work(work: Work, writer: _Writer) -> dict[str, Any]:
     request = work.running.request
     shared = {
@@ -232,8 +249,7 @@ def _rebuild(head: dict[str, Any], reader: _Reader, *, deployment: Deployment) -
     models = [_read_model(saved, reader) for saved in head["models"]]
     server.models = OrderedDict((model.terms.number, model) for model in models)
     server.design, server.response = reader.vectors([head["design"], head["response"]])
-    server.tested = reader.maybe(head["tested"])
-    server.waiting = reader.vectors(head["waiting"])
+    server.growth = _read_growth(head["growth"], reader)
     server.held = [
         Statistics(
             design=reader.vector(design),
@@ -249,9 +265,6 @@ def _rebuild(head: dict[str, Any], reader: _Reader, *, deployment: Deployment) -
     server.answers = OrderedDict(
         (bytes.fromhex(name), reader.part(number)) for name, number in head["answers"]
     )
-    server.tests = {
-        bytes.fromhex(name): UpdateTest(**saved) for name, saved in head["tests"].items()
-    }
     for saved in head["work"]:
         _resume_work(server, saved, reader)
     return server

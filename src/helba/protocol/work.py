@@ -10,7 +10,7 @@ from helba.engine import EncryptedVector, Engine, PendingOpening, PendingRefresh
 from helba.protocol.jobs import Job, JobSteps
 from helba.protocol.profile import Model, Profile, RidingTest
 
-__all__ = ["AnswerWork", "OpenRound", "TestWork", "UpdateTest", "UpdateWork", "Work"]
+__all__ = ["AnswerWork", "OpenRound", "TestWork", "UpdateWork", "Work"]
 
 
 @dataclass
@@ -18,19 +18,6 @@ class OpenRound:
     """A round that was answered; its reward may come once."""
 
     reported: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class UpdateTest:
-    """A test that is out with users: its secret sign and noise, and the rewards that it saw."""
-
-    flip: int
-    noise: float
-    batch: int
-    covered: int
-
-    def __repr__(self) -> str:
-        return "<UpdateTest>"
 
 
 @dataclass(kw_only=True)

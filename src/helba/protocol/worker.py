@@ -112,4 +112,4 @@ class Worker:
         if isinstance(pending, PendingOpening):
             return engine.finish_opening(engine.opening_reply_from_bytes(part), pending)
         assert isinstance(pending, PendingRefresh)
-        return engine.finish_refresh(engine.reply_from_bytes(part), pending)
+        return engine.finish_refresh(engine.reply_from_bytes(part, slots=pending.slots), pending)

@@ -333,13 +333,17 @@ class CkksEngine(Engine):
         """What ciphertexts of one shape have in common, from a fresh one; made once for each."""
         key = (form, slots, level)
         if key not in self._forms:
-            sample, residues = self._encrypt(np.zeros(slots), level), EVALUATIONS
-            if form != "fresh":  # at the scale of the top, see `_at_two_towers`
-                sample.SetScalingFactor(self._scales[0])
-            if form == "share":
-                secret, residues = self._own_key(), COEFFICIENTS
-                sample = self._context.IntBootDecrypt(secret, sample)
-            self._forms[key] = CiphertextForm.of(sample, parameters=self.parameters, form=residues)
+
+            def make() -> Any:
+                sample = self._encrypt(np.zeros(slots), level)
+                if form != "fresh":  # at the scale of the top, see `_at_two_towers`
+                    sample.SetScalingFactor(self._scales[0])
+                if form == "share":
+                    return self._context.IntBootDecrypt(self._own_key(), sample)
+                return sample
+
+            residues = COEFFICIENTS if form == "share" else EVALUATIONS
+            self._forms[key] = CiphertextForm.of(make, parameters=self.parameters, form=residues)
         return self._forms[key]
 
     def _own_key(self) -> Any:

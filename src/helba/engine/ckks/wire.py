@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import openfhe as fhe
@@ -40,23 +41,22 @@ _TAG_DIGITS = 32
 
 @dataclass(frozen=True, kw_only=True)
 class CiphertextForm:
-    """What all ciphertexts of one kind, level, slots and key share.
-
-    `zero` is one of them whose polynomials are 0: what is read is added to it. A ciphertext that
-    OpenFHE's Python module deserialised is copied by that module's own code, a number at a time,
-    and so is all that is computed from it: sums then take 9 times as long, relinearisations up to
-    twice. The sum with one that the library made belongs to the library again (`sum_ratio` of
-    `helba bench kernels`).
-    """
+    """What all ciphertexts of one kind, level, slots and key share; `make` makes one of them."""
 
     template: Template
     shape: tuple[Any, ...]
     scale: float
-    zero: Any
+    make: Callable[[], Any]
 
     @classmethod
-    def of(cls, sample: Any, *, parameters: Parameters, form: int = EVALUATIONS) -> CiphertextForm:
-        """Return the form of a fresh encryption, or of what the owner's decryption leaves of it."""
+    def of(
+        cls, make: Callable[[], Any], *, parameters: Parameters, form: int = EVALUATIONS
+    ) -> CiphertextForm:
+        """Return the form of fresh encryptions, or of what the owner's decryption leaves of them.
+
+        `make` returns such a one whenever it is asked.
+        """
+        sample = make()
         data = fhe.Serialize(sample, fhe.BINARY)
         template = Template.of(data, ring_dim=parameters.ring_dim, form=form)
         towers = parameters.depth + 1 - sample.GetLevel()
@@ -66,8 +66,20 @@ class CiphertextForm:
             template=template,
             shape=_shape(sample),
             scale=sample.GetScalingFactor(),
-            zero=sample.GetCryptoContext().EvalSub(sample, sample),
+            make=make,
         )
+
+    @cached_property
+    def zero(self) -> Any:
+        """One whose polynomials are 0, to which what is read is added.
+
+        A ciphertext that OpenFHE's Python module deserialised is copied by that module's own code,
+        a number at a time, and so is all that is computed from it: sums then take 9 times as long,
+        relinearisations up to twice. The sum with one that the library made belongs to the library
+        again (`sum_ratio` of `helba bench kernels`).
+        """
+        fresh = self.make()
+        return fresh.GetCryptoContext().EvalSub(fresh, fresh)
 
     def dump(self, ciphertext: Any) -> bytes:
         """Return the packed residues; `EngineError` if the ciphertext has another form."""

@@ -1,0 +1,74 @@
+"""What update tests see of the design's growth since the update, and the tests that are out.
+
+Growth that came in waits until a test may see it. A test that users have is not drawn again for the
+same growth: several draws of its noise would thin it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Container
+from dataclasses import dataclass, field
+
+from helba.circuits.argmax import Rider
+from helba.engine import EncryptedVector, Engine
+from helba.protocol.deployment import NOISE_OF_TEST
+from helba.protocol.messages import ID_BYTES
+from helba.protocol.profile import RidingTest, uniform_noise
+
+__all__ = ["GrowthTests", "UpdateTest"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateTest:
+    """A test that is out with users: its secret sign and noise, and the rewards that it saw."""
+
+    flip: int
+    noise: float
+    batch: int
+    covered: int
+
+    def __repr__(self) -> str:
+        return "<UpdateTest>"
+
+
+@dataclass(kw_only=True)
+class GrowthTests:
+    """The growth that tests see, `count` rewards of it, what waits, and the tests that are out."""
+
+    seen: EncryptedVector | None = None
+    count: int = 0
+    waiting: list[EncryptedVector] = field(default_factory=list)
+    out: dict[bytes, UpdateTest] = field(default_factory=dict, repr=False)
+
+    def show(self, engine: Engine, *, most: int | None = None) -> EncryptedVector | None:
+        """Let tests see what waits, up to `most` rewards in all; return all that they see."""
+        while self.waiting and (most is None or self.count < most):
+            newest = self.waiting.pop(0)
+            self.seen = newest if self.seen is None else engine.add(self.seen, newest)
+            self.count += 1
+        return self.seen
+
+    def riding(
+        self, engine: Engine, *, batch: int, covered: int, most: int
+    ) -> tuple[bytes, RidingTest] | None:
+        """Return the name of a test and the test, which may see `most` rewards.
+
+        None if there is nothing to see but the `covered` rewards of a test that said no.
+        """
+        growth = self.show(engine, most=most)
+        if growth is None or self.count == covered:
+            return None
+        same = (n for n, t in self.out.items() if (t.batch, t.covered) == (batch, self.count))
+        name = next(same, None)
+        if name is None:
+            name, flip = secrets.token_bytes(ID_BYTES), 2 * secrets.randbelow(2) - 1
+            noise = float(uniform_noise(1, width=2.0 * NOISE_OF_TEST)[0])
+            self.out[name] = UpdateTest(flip=flip, noise=noise, batch=batch, covered=self.count)
+        test = self.out[name]
+        return name, RidingTest(growth=growth, rider=Rider(flip=test.flip, noise=test.noise))
+
+    def restart(self, *, batches: Container[int]) -> None:
+        """Begin a batch; tests of `batches` may still come back."""
+        self.seen, self.count, self.waiting = None, 0, []
+        self.out = {name: test for name, test in self.out.items() if test.batch in batches}
