@@ -74,12 +74,18 @@ def _costs(plan: Plan) -> list[tuple[str, str, str]]:
         ("up", _bytes(plan.bytes_up), "contexts and statistics of a round, compressed"),
         ("down", _bytes(plan.bytes_down), "the answer of a round, compressed"),
         ("evaluation keys", _bytes(keys), f"{len(plan.rotations)} rotations, and products"),
+        ("memory", _bytes(plan.memory_bytes), _memory_of(plan)),
         ("re-encryption key", _bytes(size), "for each user, at the server"),
     ]
     if plan.request.refresh == "client":
         both = _bytes(plan.refresh_bytes_up + plan.refresh_bytes_down)
         rows.insert(5, ("a refresh", both, "down and up again, for each ciphertext"))
     return rows
+
+
+def _memory_of(plan: Plan) -> str:
+    text = "keys, and ciphertexts that an update works with"
+    return f"{text}; bootstrapping takes more" if plan.request.refresh == "bootstrap" else text
 
 
 def _seconds(value: float) -> str:

@@ -12,6 +12,7 @@ from helba.numerics.composite import CompositeSign
 from helba.planning.parameters import Parameters
 from helba.planning.request import PlanRequest
 from helba.planning.security import max_log2_qp
+from helba.planning.sizes import working_bytes
 
 __all__ = ["Choice", "Plan"]
 
@@ -75,6 +76,11 @@ class Plan:
         return (1 + len(self.rotations)) * self.switching_key_bytes
 
     @property
+    def memory_bytes(self) -> int:
+        """About what a server takes: evaluation keys, and ciphertexts that it works with."""
+        return working_bytes(self.parameters, keys=1 + len(self.rotations))
+
+    @property
     def security(self) -> int:
         """The security level in bits."""
         return self.request.security
@@ -129,6 +135,7 @@ class Plan:
             "refresh_bytes_up": self.refresh_bytes_up,
             "refresh_bytes_down": self.refresh_bytes_down,
             "evaluation_key_bytes": self.evaluation_key_bytes,
+            "estimated_memory_bytes": self.memory_bytes,
             "re_encryption_key_bytes": self.switching_key_bytes,
             "estimated_seconds_per_round": self.seconds_per_round,
             "estimated_seconds_per_update": self.seconds_per_update,

@@ -11,13 +11,15 @@ import math
 
 from helba.planning.parameters import Parameters
 
-__all__ = ["ciphertext_bytes", "message_bytes", "switching_key_bytes"]
+__all__ = ["ciphertext_bytes", "message_bytes", "switching_key_bytes", "working_bytes"]
 
 WORD_BYTES = 8
 # Measured: what a serialised ciphertext has beside its polynomials.
 HEADER_BYTES = 1400
 # Measured: compressed size over the limit that entropy sets.
 COMPRESSION_LOSS = 0.57 / 0.56
+# Measured: what an update holds beside its keys, in ciphertexts of the top level (41 at N = 2^16).
+WORKING_CIPHERTEXTS = 41
 
 
 def ciphertext_bytes(parameters: Parameters, *, level: int = 0) -> int:
@@ -36,3 +38,9 @@ def switching_key_bytes(parameters: Parameters) -> int:
     """Return the bytes of a relinearisation, rotation or re-encryption key."""
     primes = parameters.depth + 1 + parameters.auxiliary_primes
     return 2 * parameters.digits * primes * parameters.ring_dim * WORD_BYTES
+
+
+def working_bytes(parameters: Parameters, *, keys: int) -> int:
+    """Return the memory of a party that computes with `keys` keys, the program itself apart."""
+    held = WORKING_CIPHERTEXTS * ciphertext_bytes(parameters)
+    return keys * switching_key_bytes(parameters) + held

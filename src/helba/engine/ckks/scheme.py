@@ -33,6 +33,7 @@ from helba.engine.keys import (
     normal_steps,
     require_bootstrap,
 )
+from helba.engine.memory import require_memory
 from helba.engine.scheme import Scheme
 from helba.errors import WrongVector
 from helba.planning.bootstrap import BOOTSTRAP_BUDGET
@@ -54,6 +55,7 @@ class CkksScheme(Scheme):
         require_own_randomness()
         require_bootstrap(parameters, slots=bootstrap_slots)
         steps = normal_steps(rotations, parameters=parameters)
+        require_memory(parameters, keys=1 + len(steps))
         admit_choice(parameters, bootstrap_slots=bootstrap_slots)
         context = open_context(parameters)
         with changing_maps():
