@@ -51,7 +51,7 @@ COMFORTABLE_COMPARISON = CKKS_NOISE
 # takes rings of more levels.
 KEY_BYTES_OF_SMALL = 2 << 30
 KEY_BYTES_OF_LARGE = 4 << 30
-KEY_BYTES_UNAIDED = 8 << 30
+KEY_BYTES_UNAIDED = 10 << 30
 SMALL_DIM = 16
 # The paper's cold inverse doubles its noise in every step; no scale makes a worst case of it small.
 PAPER_BITS = 50
