@@ -314,7 +314,9 @@ def test_answers_are_randomised_anew(users: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", BOTH)
-def test_threads_give_every_user_the_right_answer(scheme: str) -> None:
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_every_user_gets_the_right_answer(scheme: str, one_by_one: bool) -> None:
+    """From two threads, or one after the other as they are asked for."""
     layout = ScoreLayout(dim=1, arms=2, users=16)
     desk = desk_of(scheme, layout, depth=1)
     grid = np.zeros(layout.compare_slots)
@@ -322,10 +324,12 @@ def test_threads_give_every_user_the_right_answer(scheme: str) -> None:
         grid[layout.slots_of(user, among=len(grid))] = user / 16
     clearing = Clearing(desk.engine, layout=layout, flood=FLOOD)
     for _ in range(2):  # the second time with masks that were kept
-        answers = clearing.answers(desk.engine.encrypt(grid), threads=2)
-        for user, answer in enumerate(answers):
-            own = layout.slots_of(user, among=len(grid))
-            assert np.abs(desk.open(answer)[own] - user / 16).max() <= FLOOD + 1e-8
+        batch = desk.engine.encrypt(grid)
+        answers = clearing.each(batch) if one_by_one else clearing.answers(batch, threads=2)
+        for user, answer in zip(range(16), answers, strict=True):
+            own, opened = layout.slots_of(user, among=len(grid)), desk.open(answer)
+            assert np.abs(opened[own] - user / 16).max() <= FLOOD + 1e-8
+            assert 0.0 < np.abs(opened[~own]).max() <= FLOOD + 1e-8
 
 
 @pytest.mark.parametrize("scheme", BOTH)

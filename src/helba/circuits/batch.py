@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -71,12 +71,26 @@ class Clearing:
         self, comparison: EncryptedVector, *, users: Iterable[int] | None = None, threads: int = 1
     ) -> list[EncryptedVector]:
         """Return the answers of `users`, or of all, from one batch. To be sent, each, once."""
+        wanted = list(range(self.layout.users) if users is None else users)
+        return run_parallel(self._answering(comparison, wanted), wanted, threads=threads)
+
+    def each(self, comparison: EncryptedVector) -> Iterator[EncryptedVector]:
+        """Return the answers of all users, each made when it is asked for.
+
+        A thousand take half a gigabyte; one that is sent before the next is made spares that.
+        """
+        wanted = list(range(self.layout.users))
+        return map(self._answering(comparison, wanted), wanted)
+
+    def _answering(
+        self, comparison: EncryptedVector, wanted: Sequence[int]
+    ) -> Callable[[int], EncryptedVector]:
+        """What makes the answer of one of the `wanted` users from a batch that is flooded once."""
         engine, layout = self.engine, self.layout
         if comparison.slots != layout.compare_slots:
             raise WrongVector(
                 f"a comparison of {comparison.slots} slots meets {layout.compare_slots}"
             )
-        wanted = list(range(layout.users) if users is None else users)
         for user in wanted:
             layout.slots_of(user, among=0)  # refuses a user that is none
         needed = 1 if layout.users > 1 else 0
@@ -88,7 +102,7 @@ class Clearing:
         noise = draw_noise(comparison.slots, flood=first)
         flooded = engine.add(low, engine.encrypt(noise, level=level))
         if layout.users == 1:
-            return [flooded for _ in wanted]
+            return lambda _: flooded
         width = next_power_of_two(math.isqrt(layout.users))
         rows = self._draw({user // width for user in wanted}, flooded)
         columns = self._draw({user % width for user in wanted}, flooded)
@@ -97,7 +111,7 @@ class Clearing:
             cleared = engine.multiply_encoded(flooded, self._mask(user, flooded))
             return engine.add_encoded(cleared, rows[user // width], columns[user % width])
 
-        return run_parallel(answer, wanted, threads=threads)
+        return answer
 
     def _mask(self, user: int, flooded: EncryptedVector) -> EncodedVector:
         mask = self._masks.get(user)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any
@@ -74,7 +74,7 @@ def measure_throughput(
         began = time.perf_counter()
         served += run_parallel(server.serve, range(cores), threads=cores)
         walls.append(time.perf_counter() - began)
-    messages = server.measure_messages(served[-1].answers, cores=cores)
+    messages = server.measure_messages(list(served[-1].answers.values()), cores=cores)
     count, parameters = batch.layout.users, plan.parameters
     wall = sum(walls) / len(served)
     return {
@@ -133,9 +133,12 @@ class _Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class _Served:
-    """A batch that was served, and what it took; `core_seconds` without waiting for a core."""
+    """A batch that was served, and what it took; `core_seconds` without waiting for a core.
 
-    answers: Sequence[EncryptedVector]
+    `answers` are those of the users who are looked at: a server does not keep what it has sent.
+    """
+
+    answers: Mapping[int, EncryptedVector]
     core_seconds: float
     adding: float
     evaluation: float
@@ -210,6 +213,12 @@ class _Batch:
         """What scores may differ by."""
         return float(np.ptp(self.scores))
 
+    @property
+    def looked_at(self) -> list[int]:
+        """The users whose answers are checked."""
+        count = min(CHECKED_ANSWERS, self.layout.users)
+        return [int(user) for user in np.linspace(0, self.layout.users - 1, count)]
+
     def send(self, *, cores: int) -> _Sent:
         """Encrypt everybody's contexts and add them up, a portion at a time."""
         scale, users = self.scale, self.layout.users
@@ -236,14 +245,13 @@ class _Batch:
         encrypting = (time.perf_counter() - began) / ENCRYPTIONS
         return _Sent(total=total, first=first, encrypting=encrypting)
 
-    def check(self, answers: Sequence[EncryptedVector]) -> None:
+    def check(self, answers: Mapping[int, EncryptedVector]) -> None:
         """Raise `RunFailed` unless users find their best arm, and only noise of the others."""
         layout, plan = self.layout, self.plan
         assert plan.method is not None
         noise = plan.flood + plan.comparison_error
         tolerance = plan.certificates["argmax"].error * self.scale / plan.score_range
-        some = np.linspace(0, layout.users - 1, min(CHECKED_ANSWERS, layout.users)).astype(int)
-        for user in map(int, some):
+        for user in self.looked_at:
             values = self.engine.decrypt(answers[user], secret_key=self.keys.secret)
             b = read_answer(layout, values=values, method=plan.method, user=user).comparison
             scores = self.scores[user]
@@ -281,7 +289,8 @@ class _Server:
         )
         comparison = engine.lower(comparison, comparison.level)  # finishes what is pending
         clock.append(time.perf_counter())
-        answers = self.clearing.answers(comparison)
+        made, looked_at = enumerate(self.clearing.each(comparison)), set(self.batch.looked_at)
+        answers = {user: answer for user, answer in made if user in looked_at}
         clock.append(time.perf_counter())
         adding, evaluation, clearing = np.diff(clock).tolist()
         return _Served(
