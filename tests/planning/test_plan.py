@@ -401,8 +401,7 @@ def test_nearest_request_is_possible(fields):
     nearest = make_plan(PlanRequest(**{**fields, name: most}))
     assert getattr(nearest.request, name) == most
     assert nearest.parameters.log2_qp <= nearest.max_log2_qp
-    # to one part in twenty; without refreshes keys pass their limit there, and that has no nearest
-    with pytest.raises(HelbaError):
+    with pytest.raises(InvalidInput):  # to one part in twenty
         make_plan(PlanRequest(**{**fields, name: most + 1 + most // 10}))
 
 
