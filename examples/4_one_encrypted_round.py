@@ -16,10 +16,12 @@ deployment = deployment_for(settings, engine="ckks", security=128)
 parameters = deployment.parameters
 print(f"N = {parameters.ring_dim}, log2(QP) = {parameters.log2_qp}, depth {parameters.depth}")
 
-# The authority makes the keys. The server gets no key that decrypts.
+# The authority makes the collective keys, under which everybody encrypts. The user makes keys of
+# its own, and enrols: what the server sends it only the user can read. The server gets no key that
+# decrypts, but one that re-encrypts to this user.
 authority = helba.Authority(deployment)
-server = authority.make_server()
 user = authority.make_user()
+server = authority.make_server()
 
 for number, shown in enumerate(problem.rounds(2), start=1):
     print(f"round {number}")
@@ -54,7 +56,7 @@ for number, shown in enumerate(problem.rounds(2), start=1):
 
     # After the second round an update is due, for which the server asks whoever is online to
     # refresh ciphertexts. Through the masks the helper sees noise.
-    while tasks := server.tasks():
+    while tasks := server.tasks(user.id):
         share = user.help(tasks[0])
         print("  server -> user: task                     ", len(tasks[0]) / 1e3, "kB")
         print("  user -> server: share                    ", len(share) / 1e3, "kB")

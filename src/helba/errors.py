@@ -3,6 +3,7 @@
     HelbaError
     ├── InvalidInput         a value the caller gave is not admissible; names it and what is allowed
     ├── RunFailed            the work itself could not be finished
+    ├── Refused              who asks may not have it: a key that is not enrolled, or was revoked
     └── EngineError          an operation on encrypted vectors is not possible
         ├── LevelsExhausted  no level is left for it: refresh first, or plan more depth
         ├── MissingKey       the evaluation keys do not hold what it needs
@@ -28,6 +29,7 @@ __all__ = [
     "LevelsExhausted",
     "MissingKey",
     "OutOfRange",
+    "Refused",
     "RunFailed",
     "WrongVector",
     "require_at_least",
@@ -57,6 +59,10 @@ class InvalidInput(HelbaError, ValueError):
 
 class RunFailed(HelbaError, RuntimeError):
     """The work could not be finished; what was finished before is kept."""
+
+
+class Refused(HelbaError):
+    """Who asks may not have it."""
 
 
 class EngineError(HelbaError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from helba.circuits.argmax import Rider, comparison_vector
-from helba.circuits.batch import Clearing, answer_of, draw_noise
+from helba.circuits.batch import Clearing
 from helba.circuits.model import assemble_model
 from helba.circuits.scores import score_differences
 from helba.engine import EncryptedVector
+from helba.engine.chance import draw_uniform
 from helba.errors import EngineError, InvalidInput, LevelsExhausted, WrongVector
 from helba.numerics.argmax import comparison_vector as plain_comparison
 from helba.numerics.sign import best_composition
@@ -32,6 +34,7 @@ from tests.engines import BOTH, Desk, open_desk
 
 QUICK = best_composition(resolution=2.0**-3, degrees=(5, 3))
 METHODS = ["product", "sum"]
+KEYS = ["shared", "own"]
 GAMMA, SCALE, REACH = 1.0, 8.0, 40.0
 FLOOD = 2.0**-10
 
@@ -101,6 +104,24 @@ def compare(
     )
 
 
+def leave(
+    desk: Desk,
+    batch: EncryptedVector,
+    *,
+    layout: ScoreLayout,
+    users: Iterable[int] | None = None,
+    keys: str = "shared",
+    flood: float = FLOOD,
+) -> list[EncryptedVector]:
+    """The answers as they are sent: flooded together, or for users of "own" keys one by one."""
+    engine, own = desk.engine, keys == "own"
+    return Clearing(engine, layout=layout, flood=None if own else flood).answers(
+        batch,
+        users=range(layout.users) if users is None else users,
+        finish=lambda _, answer: engine.flood(answer, amount=flood) if own else answer,
+    )
+
+
 def expected_of(layout: ScoreLayout, scores: Array, *, method: str) -> Array:
     """The comparison of a user by loops, dummies as `pack_contexts` lets them compete."""
     count, real = layout.arms, len(scores)
@@ -134,10 +155,17 @@ def test_oracle_of_these_tests_is_the_numeric_one() -> None:
     arms=st.integers(2, 6),
     method=st.sampled_from(METHODS),
     riding=st.booleans(),
+    flood=st.sampled_from([FLOOD, None]),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_every_user_of_a_batch_gets_its_own_comparison(
-    log_users: int, dim: int, arms: int, method: str, riding: bool, seed: int
+    log_users: int,
+    dim: int,
+    arms: int,
+    method: str,
+    riding: bool,
+    flood: float | None,
+    seed: int,
 ) -> None:
     layout = ScoreLayout(dim=dim, arms=arms, users=1 << log_users)
     desk = desk_of("simulate", layout, depth=12, method=method)
@@ -146,18 +174,21 @@ def test_every_user_of_a_batch_gets_its_own_comparison(
     rider = Rider(flip=-1, noise=0.25) if riding else None
     result = compare(desk, layout, problem, method=method, growth=growth, rider=rider)
     slots = desk.open(result)
-    answers = Clearing(desk.engine, layout=layout, flood=FLOOD).answers(result)
-    assert len(answers) == layout.users
-    for user, answer in enumerate(answers):
+    answers = Clearing(desk.engine, layout=layout, flood=flood).answers(
+        result, users=range(layout.users), finish=lambda user, answer: (user, answer)
+    )
+    assert [user for user, _ in answers] == list(range(layout.users))
+    noise = (flood or 0.0) + 1e-9
+    for user, answer in answers:
         expected = expected_of(layout, problem.scores(user), method=method)
         rides = riding and user == 0
         found = read_answer(layout, values=slots, method=method, user=user, riding=rides)
         np.testing.assert_allclose(found.comparison, expected, atol=1e-9)
         opened = desk.open(answer)
         own = read_answer(layout, values=opened, method=method, user=user, riding=rides)
-        assert np.abs(own.comparison - expected).max() <= FLOOD + 1e-9
+        assert np.abs(own.comparison - expected).max() <= noise
         others = ~layout.slots_of(user, among=layout.compare_slots)
-        assert np.abs(opened[others]).max(initial=0.0) <= FLOOD
+        assert np.abs(opened[others]).max(initial=0.0) <= noise
         if riding and user == 0:
             assert growth is not None
             trace = (np.trace(problem.inverse @ growth) - 1.0) / REACH
@@ -167,8 +198,9 @@ def test_every_user_of_a_batch_gets_its_own_comparison(
 @pytest.mark.parametrize("scheme", BOTH)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("users", "arms"), [(1, 3), (2, 2), (8, 3)])
+@pytest.mark.parametrize("keys", KEYS)
 def test_answers_are_cleared_and_flooded_at_the_predicted_cost(
-    scheme: str, method: str, users: int, arms: int
+    scheme: str, method: str, users: int, arms: int, keys: str
 ) -> None:
     layout = ScoreLayout(dim=2, arms=arms, users=users)
     depth = depth_of(layout, method=method)
@@ -178,7 +210,7 @@ def test_answers_are_cleared_and_flooded_at_the_predicted_cost(
     assert result.level == depth - clearing_cost(layout).levels
     desk.open(result)  # settles what is pending
     with measure(desk) as measured:
-        answers = Clearing(desk.engine, layout=layout, flood=FLOOD).answers(result)
+        answers = leave(desk, result, layout=layout, keys=keys)
     slack = 1e-6
     for user, answer in enumerate(answers):
         assert measured.at(result.level, answer) == clearing_cost(layout)
@@ -228,8 +260,12 @@ def test_update_test_reaches_the_first_user_only(method: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", BOTH)
-def test_slots_of_others_hold_noise_whatever_they_compare(scheme: str) -> None:
-    """Two batches that differ in everybody else: the same distribution, the sum of two uniform."""
+@pytest.mark.parametrize("keys", KEYS)
+def test_slots_of_others_hold_noise_whatever_they_compare(scheme: str, keys: str) -> None:
+    """Two batches that differ in everybody else: the same distribution.
+
+    The sum of two uniform numbers; with own keys one of twice the width, and a little beside it.
+    """
     layout = ScoreLayout(dim=1, arms=2, users=64)
     desk = desk_of(scheme, layout, depth=1)
     grid = np.zeros(layout.compare_slots)
@@ -239,24 +275,28 @@ def test_slots_of_others_hold_noise_whatever_they_compare(scheme: str) -> None:
     for value in (0.0, 1.0):
         grid[others] = value
         batch = desk.engine.encrypt(grid)
-        answer = answer_of(desk.engine, batch, layout=layout, user=3, flood=FLOOD)
+        (answer,) = leave(desk, batch, layout=layout, users=[3], keys=keys)
         opened = desk.open(answer)
         assert np.abs(opened[~others] - 0.7).max() <= FLOOD + 1e-8
         seen.append(opened[others])
-    assert np.abs(np.concatenate(seen)).max() <= FLOOD / 2 + 1e-8
+    most = FLOOD if keys == "own" else FLOOD / 2
+    assert np.abs(np.concatenate(seen)).max() <= most + 1e-8
     assert stats.ks_2samp(*seen).pvalue > 1e-4
+    uniform, triangle = stats.uniform(-FLOOD / 2, FLOOD), stats.triang(0.5, -FLOOD / 2, FLOOD)
     for noise in seen:
-        assert stats.kstest(noise, stats.triang(0.5, -FLOOD / 2, FLOOD).cdf).pvalue > 1e-4
+        law = uniform if keys == "own" else triangle
+        assert stats.kstest(noise, law.cdf).pvalue > 1e-4
 
 
 @pytest.mark.ckks
-def test_what_others_leave_behind_is_far_below_the_flood() -> None:
+@pytest.mark.parametrize("keys", KEYS)
+def test_what_others_leave_behind_is_far_below_the_flood(keys: str) -> None:
     """With hardly any flood the encoding error of the mask shows, and the bound holds for it."""
     layout = ScoreLayout(dim=1, arms=2, users=64)
     desk = desk_of("ckks", layout, depth=1)
     others = ~layout.slots_of(3, among=layout.compare_slots)
     batch = desk.engine.encrypt(np.where(others, 1.0, 0.0))
-    answer = answer_of(desk.engine, batch, layout=layout, user=3, flood=2.0**-30)
+    (answer,) = leave(desk, batch, layout=layout, users=[3], keys=keys, flood=2.0**-30)
     left = np.abs(desk.open(answer)).max()
     bound = clearing_noise(layout, parameters=desk.engine.parameters)
     assert left <= 2.0**-30 + bound
@@ -265,27 +305,31 @@ def test_what_others_leave_behind_is_far_below_the_flood() -> None:
 
 @pytest.mark.parametrize("scheme", BOTH)
 @pytest.mark.parametrize("users", [1, 4])
-def test_answers_have_noise_of_their_own(scheme: str, users: int) -> None:
+@pytest.mark.parametrize("keys", KEYS)
+def test_answers_have_noise_of_their_own(scheme: str, users: int, keys: str) -> None:
     layout = ScoreLayout(dim=1, arms=2, users=users)
     desk = desk_of(scheme, layout, depth=2)
     batch = desk.engine.encrypt(np.zeros(layout.compare_slots))
     first, again = (
-        desk.open(answer_of(desk.engine, batch, layout=layout, user=0, flood=FLOOD))
-        for _ in range(2)
+        desk.open(leave(desk, batch, layout=layout, users=[0], keys=keys)[0]) for _ in range(2)
     )
     assert np.abs(first - again).min() > 0.0
 
 
 @pytest.mark.parametrize("scheme", BOTH)
 @pytest.mark.parametrize("users", [2, 4, 8, 16])
-def test_any_three_answers_have_independent_noise(scheme: str, users: int) -> None:
-    """Their noise spans three dimensions, in slots of strangers: nothing cancels."""
+@pytest.mark.parametrize(("keys", "most"), [("shared", 3), ("own", 3), ("own", 4), ("own", 6)])
+def test_answers_have_independent_noise(scheme: str, users: int, keys: str, most: int) -> None:
+    """That of any three spans three dimensions, in slots of strangers: nothing cancels.
+
+    With own keys that of any number, those at the corners of a rectangle of the table included.
+    """
     layout = ScoreLayout(dim=4, arms=2, users=users)
     desk = desk_of(scheme, layout, depth=1)
     batch = desk.engine.encrypt(np.zeros(layout.compare_slots))
-    answers = Clearing(desk.engine, layout=layout, flood=FLOOD).answers(batch)
+    answers = leave(desk, batch, layout=layout, keys=keys)
     opened = np.array([desk.open(answer) for answer in answers])
-    for some in combinations(range(users), min(3, users)):
+    for some in combinations(range(users), min(most, users)):
         own = [layout.slots_of(user, among=layout.compare_slots) for user in some]
         strangers = ~np.any(own, axis=0)
         if strangers.any():
@@ -296,19 +340,20 @@ def test_any_three_answers_have_independent_noise(scheme: str, users: int) -> No
 
 @pytest.mark.ckks
 @pytest.mark.parametrize("users", [1, 4])
-def test_answers_are_randomised_anew(users: int) -> None:
+@pytest.mark.parametrize("keys", KEYS)
+def test_answers_are_randomised_anew(users: int, keys: str) -> None:
     """A difference without second polynomial hides nothing, and cannot be written."""
     layout = ScoreLayout(dim=1, arms=2, users=users)
     desk = desk_of("ckks", layout, depth=1)
     engine = desk.engine
     level = 0 if users > 1 else 1
     known = engine.encrypt(np.ones(layout.compare_slots), level=level)
-    answer = answer_of(engine, known, layout=layout, user=0, flood=FLOOD)
+    (answer,) = leave(desk, known, layout=layout, users=[0], keys=keys)
     if users > 1:
         mask = layout.slots_of(0, among=layout.compare_slots).astype(np.float64)
         known = engine.multiply_encoded(known, engine.encode(mask, level=level))
     assert engine.vector_to_bytes(engine.subtract(answer, known))
-    noisy = engine.add_plain(known, draw_noise(layout.compare_slots, flood=FLOOD))
+    noisy = engine.add_plain(known, draw_uniform(layout.compare_slots, bound=FLOOD))
     with pytest.raises(EngineError, match="holds no encryption"):
         engine.vector_to_bytes(engine.subtract(noisy, known))
 
@@ -325,7 +370,13 @@ def test_every_user_gets_the_right_answer(scheme: str, one_by_one: bool) -> None
     clearing = Clearing(desk.engine, layout=layout, flood=FLOOD)
     for _ in range(2):  # the second time with masks that were kept
         batch = desk.engine.encrypt(grid)
-        answers = clearing.each(batch) if one_by_one else clearing.answers(batch, threads=2)
+        answers: Iterable[EncryptedVector] = (
+            clearing.each(batch)
+            if one_by_one
+            else clearing.answers(
+                batch, users=range(16), finish=lambda _, answer: answer, threads=2
+            )
+        )
         for user, answer in zip(range(16), answers, strict=True):
             own, opened = layout.slots_of(user, among=len(grid)), desk.open(answer)
             assert np.abs(opened[own] - user / 16).max() <= FLOOD + 1e-8
@@ -353,23 +404,24 @@ def test_model_is_assembled_for_many_users(scheme: str, levels: int) -> None:
 
 
 def test_noise_is_uniform_and_hardly_repeats() -> None:
-    noise = draw_noise(1 << 14, flood=0.5)
+    noise = draw_uniform(1 << 14, bound=0.5)
     assert np.abs(noise).max() <= 0.5
     assert len(np.unique(noise)) > len(noise) - 16
     assert stats.kstest(noise, stats.uniform(-0.5, 1.0).cdf).pvalue > 1e-4
     assert abs(np.corrcoef(noise[1:], noise[:-1])[0, 1]) < 0.05
 
 
-def test_what_cannot_be_cleared_is_refused() -> None:
+@pytest.mark.parametrize("keys", KEYS)
+def test_what_cannot_be_cleared_is_refused(keys: str) -> None:
     layout = ScoreLayout(dim=1, arms=2, users=4)
     desk = desk_of("simulate", layout, depth=1)
     batch = desk.engine.encrypt(np.zeros(layout.compare_slots))
     with pytest.raises(InvalidInput, match="user must be at most 3"):
-        answer_of(desk.engine, batch, layout=layout, user=4, flood=FLOOD)
-    with pytest.raises(InvalidInput, match="flood"):
-        answer_of(desk.engine, batch, layout=layout, user=0, flood=0.0)
+        leave(desk, batch, layout=layout, users=[4], keys=keys)
+    with pytest.raises(InvalidInput, match="flood" if keys == "shared" else "amount"):
+        leave(desk, batch, layout=layout, users=[0], keys=keys, flood=0.0)
     with pytest.raises(WrongVector, match="8 slots meets"):
-        answer_of(desk.engine, desk.engine.encrypt(np.zeros(8)), layout=layout, user=0, flood=FLOOD)
+        leave(desk, desk.engine.encrypt(np.zeros(8)), layout=layout, users=[0], keys=keys)
     spent = desk.engine.encrypt(np.zeros(layout.compare_slots), level=1)
     with pytest.raises(LevelsExhausted, match="needs a level"):
-        answer_of(desk.engine, spent, layout=layout, user=0, flood=FLOOD)
+        leave(desk, spent, layout=layout, users=[0], keys=keys)

@@ -138,6 +138,9 @@ def main() -> None:
     opened = engine.opening_reply_to_bytes(engine.answer_opening(opening, secret_key=keys.secret))
     public = scheme.public_key_to_bytes(keys.public)
     evaluation = scheme.evaluation_key_to_bytes(keys.evaluation)
+    reader = scheme.generate_pair(PARAMETERS)
+    way = scheme.make_reencryption_key(keys.secret, recipient=reader.public, level=1)
+    reencryption = scheme.reencryption_key_to_bytes(way)
     refused: Counter[str] = Counter()
     accepted: Counter[str] = Counter()
 
@@ -172,6 +175,13 @@ def main() -> None:
     def read_evaluation_key(data: bytes) -> None:
         scheme.evaluation_key_from_bytes(data, parameters=PARAMETERS)
 
+    def read_reencryption_key(data: bytes) -> None:
+        key = scheme.reencryption_key_from_bytes(data, parameters=PARAMETERS)
+        scheme.reencryption_key_to_bytes(key)
+        for level in range(key.level, PARAMETERS.depth + 1):
+            with suppress(WrongVector):  # a changed tag
+                engine.reencrypt(engine.encrypt(np.ones(SLOTS), level=level), key=key)
+
     def attempt(read: Callable[[bytes], None], data: bytes) -> Counter[str]:
         try:
             read(data)
@@ -194,6 +204,7 @@ def main() -> None:
             ("opening reply: ", read_opening_reply, opened),
             ("public key: ", read_public_key, public),
             ("evaluation key: ", read_evaluation_key, evaluation),
+            ("re-encryption key: ", read_reencryption_key, reencryption),
         ):
             read_all(prefix, read, damaged(data, random, rounds=rounds // 10))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from helba.engine import EvaluationKey, get_scheme
+from helba.engine import EvaluationKey, ReencryptionKey, get_scheme
 from helba.planning.parameters import Parameters, insecure_parameters
 from tests.engine.tampering import Opened
 from tests.engines import Desk
@@ -30,6 +30,13 @@ def make_key(
 
 def load_key(data: bytes, **expected: Any) -> EvaluationKey:
     return get_scheme("ckks").evaluation_key_from_bytes(data, allow_insecure=True, **expected)
+
+
+def make_way(desk: Desk) -> ReencryptionKey:
+    """A re-encryption key from the desk's owner to somebody new."""
+    scheme = get_scheme("ckks")
+    to = scheme.generate_pair(desk.keys.public.parameters)
+    return scheme.make_reencryption_key(desk.keys.secret, recipient=to.public)
 
 
 def held(tag: str) -> tuple[int, int]:

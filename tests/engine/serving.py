@@ -1,6 +1,7 @@
 """A server's process: it gets a directory of bytes, computes, and tries to read what it holds.
 
-Prints as JSON what came of each attempt to decrypt. The result goes to `result` in the directory.
+Prints as JSON what came of each attempt to decrypt. The result goes to `result` in the directory,
+and re-encrypted to a reader to `answer`.
 """
 
 from __future__ import annotations
@@ -54,6 +55,12 @@ def main(directory: Path) -> None:
     )
     result = engine.rotate(engine.multiply(left, right), 1)
     (directory / "result").write_bytes(engine.vector_to_bytes(result))
+    reencryption_bytes = (directory / "reencryption").read_bytes()
+    key = scheme.reencryption_key_from_bytes(reencryption_bytes, parameters=public.parameters)
+    reader_bytes = (directory / "reader").read_bytes()
+    reader = scheme.engine(scheme.public_key_from_bytes(reader_bytes, parameters=public.parameters))
+    sent = reader.flood(engine.reencrypt(result, key=key), amount=2.0**-10)
+    (directory / "answer").write_bytes(reader.vector_to_bytes(sent))
     secrets = sum(isinstance(thing, SecretKey) for thing in gc.get_objects())
     parameters = public.parameters
     attempts = {
@@ -62,6 +69,12 @@ def main(directory: Path) -> None:
         ),
         "evaluation key as secret key": lambda: scheme.secret_key_from_bytes(
             evaluation_bytes, allow_insecure=True
+        ),
+        "re-encryption key as secret key": lambda: scheme.secret_key_from_bytes(
+            reencryption_bytes, allow_insecure=True
+        ),
+        "own key, forged tag, answer": lambda: decrypt_with_another_key(
+            reader, sent, parameters, forged=True
         ),
         "own key": lambda: decrypt_with_another_key(engine, left, parameters, forged=False),
         "own key, forged tag": lambda: decrypt_with_another_key(

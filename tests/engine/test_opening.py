@@ -74,12 +74,12 @@ def test_reply_looks_uniform_and_only_because_of_the_mask(
     assert stats.ks_2samp(*apart).pvalue > 1e-4
     engine = desk.engine
 
-    def unmasked(body: object, _: int) -> object:
-        payload = engine._at_two_towers(body)  # type: ignore[attr-defined]
+    def unmasked(body: object, *_: object) -> object:
+        payload = engine._at_two_towers(body, None)  # type: ignore[attr-defined]
         return payload, None
 
-    def unmasked_numbers(body: object, _: int) -> object:
-        request, mask = engine._begin_refresh(body)  # type: ignore[arg-type]
+    def unmasked_numbers(body: object, *_: object) -> object:
+        request, mask = engine._begin_refresh(body, None)  # type: ignore[arg-type]
         return replace(request, integers=request.integers - mask), None
 
     bare = unmasked_numbers if engine.name == "simulate" else unmasked

@@ -1,4 +1,4 @@
-"""A process that has the two public keys and ciphertexts computes, and cannot read."""
+"""A process that has all but the secret keys computes and sends on, and cannot read."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ def test_server_computes_from_bytes_alone_and_cannot_decrypt(tmp_path: Path) -> 
     x, y = np.random.default_rng(0).uniform(-2, 2, (2, SLOTS))
     (tmp_path / "public").write_bytes(scheme.public_key_to_bytes(keys.public))
     (tmp_path / "evaluation").write_bytes(scheme.evaluation_key_to_bytes(keys.evaluation))
+    pair = scheme.generate_pair(insecure_small)
+    way = scheme.make_reencryption_key(keys.secret, recipient=pair.public, level=1)
+    (tmp_path / "reencryption").write_bytes(scheme.reencryption_key_to_bytes(way))
+    (tmp_path / "reader").write_bytes(scheme.public_key_to_bytes(pair.public))
     for name, values in (("left", x), ("right", y)):
         (tmp_path / name).write_bytes(owner.vector_to_bytes(owner.encrypt(values)))
 
@@ -32,13 +36,19 @@ def test_server_computes_from_bytes_alone_and_cannot_decrypt(tmp_path: Path) -> 
     result = owner.vector_from_bytes((tmp_path / "result").read_bytes(), slots=SLOTS, level=1)
     made = owner.decrypt(result, secret_key=keys.secret)
     np.testing.assert_allclose(made, np.roll(x * y, -1), rtol=0, atol=1e-8)
+    reader = scheme.engine(pair.public)
+    answer = reader.vector_from_bytes((tmp_path / "answer").read_bytes(), slots=SLOTS, level=1)
+    read = reader.decrypt(answer, secret_key=pair.secret)
+    assert np.abs(read - np.roll(x * y, -1)).max() <= 1.001 * 2.0**-10
     assert found["secret_keys"] == 0
     attempts = found["attempts"]
     assert attempts["public key as secret key"] == "DamagedData"
     assert attempts["evaluation key as secret key"] == "DamagedData"
+    assert attempts["re-encryption key as secret key"] == "DamagedData"
     assert attempts["own key"] == "WrongVector"
     # OpenFHE sees that the noise is too large; if it did not, the numbers would be noise.
-    for name in ("own key, forged tag", "own key, forged tag, result"):
+    for name in ("", ", result", ", answer"):
+        name = "own key, forged tag" + name
         assert attempts[name] == "EngineError" or is_far(attempts[name], from_=(x, x * y))
 
 

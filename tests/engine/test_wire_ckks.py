@@ -178,10 +178,12 @@ def test_vector_that_is_no_encryption_is_not_written(desk: Desk) -> None:
 @pytest.mark.parametrize("polynomial", [0, 1])
 def test_polynomial_of_zeros_is_not_read(desk: Desk, polynomial: int) -> None:
     scheme, engine = get_scheme("ckks"), desk.engine
-    shape = (2, insecure_small.depth + 1, insecure_small.ring_dim)
+    primes = insecure_small.depth + 1
+    extended = primes + insecure_small.auxiliary_primes
     vector = open_sealed(engine.vector_to_bytes(engine.encrypt(np.ones(SLOTS))))
     public = open_sealed(scheme.public_key_to_bytes(desk.keys.public))
-    for opened in (vector, public):
+    for opened, towers in ((vector, primes), (public, extended)):
+        shape = (2, towers, insecure_small.ring_dim)
         words = unpack_words(memoryview(opened.payload), count=int(np.prod(shape))).reshape(shape)
         words = words.copy()
         words[polynomial] = 0

@@ -20,6 +20,7 @@ from tests.engine.keeping import (
     insecure_small,
     load_key,
     make_key,
+    make_way,
     remove_unused,
     require_right,
 )
@@ -114,6 +115,17 @@ def test_key_with_a_false_tag_is_refused(tag: bytes) -> None:
     evaluation = open_sealed(scheme.evaluation_key_to_bytes(desk.keys.evaluation), tag=tag).seal()
     with pytest.raises(DamagedData, match="tag"):
         scheme.evaluation_key_from_bytes(evaluation, allow_insecure=True)
+    written = scheme.reencryption_key_to_bytes(make_way(desk))
+    with pytest.raises(DamagedData, match="tag"):
+        scheme.reencryption_key_from_bytes(
+            open_sealed(written, tag=tag).seal(), allow_insecure=True
+        )
+    opened = open_sealed(written)
+    to = {**json.loads(opened.detail)["leads_to"], "tag": tag.decode()}
+    with pytest.raises(DamagedData, match="tag"):
+        scheme.reencryption_key_from_bytes(
+            describe(opened, leads_to=to).seal(), allow_insecure=True
+        )
 
 
 def test_public_key_under_another_tag_is_refused() -> None:
@@ -145,6 +157,10 @@ def test_short_payload_opens_no_context() -> None:
         "public": (scheme.public_key_to_bytes(desk.keys.public), scheme.public_key_from_bytes),
         "evaluation": (data, scheme.evaluation_key_from_bytes),
         "secret": (scheme.secret_key_to_bytes(desk.keys.secret), scheme.secret_key_from_bytes),
+        "re-encryption": (
+            scheme.reencryption_key_to_bytes(make_way(desk)),
+            scheme.reencryption_key_from_bytes,
+        ),
     }
     for sealed, read in written.values():
         opened = open_sealed(sealed, fingerprint=never_opened.fingerprint.encode())

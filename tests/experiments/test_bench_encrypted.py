@@ -11,8 +11,13 @@ from helba.experiments.bench_encrypted import (
     choose_sizes,
 )
 from helba.experiments.stopwatch import TimedServer
-from helba.protocol.messages import TaskReply, encode
+from helba.protocol.codec import Codec
+from helba.protocol.messages import Report, TaskReply
 from helba.protocol.server import Status
+from tests.protocol.parties import TOY, deployment_of
+
+CODEC, HELPER = Codec(deployment_of(TOY, scheme="simulate")), b"2" * 16
+REPORT = CODEC.encode(Report(user=HELPER, round=b"3" * 16))
 
 
 def test_bench_sizes_are_given_whole_or_not_at_all():
@@ -60,7 +65,7 @@ class Workshop:
 
     def receive(self, data: bytes) -> tuple[bytes, ...]:
         self.clock.now += 8.0
-        if data == b"report":
+        if data == REPORT:
             self.reports += 1
             self.due = self.reports == 2
         elif self.due:
@@ -68,7 +73,8 @@ class Workshop:
             self.updates += 1
         return ()
 
-    def tasks(self) -> tuple[bytes, ...]:
+    def tasks(self, user: bytes) -> tuple[bytes, ...]:
+        assert user == HELPER
         return (b"task",) if self.due else ()
 
     def notice(self) -> bytes:
@@ -85,14 +91,17 @@ class Workshop:
             stretch=0.0,
             levels_left=None,
             last_error=None,
+            users=1,
+            bits=0,
+            bit_budget=1,
         )
 
 
 def test_stopwatch_tells_server_from_user_and_round_from_update(monkeypatch):
     clock = Clockwork()
     monkeypatch.setattr("helba.experiments.stopwatch.time.perf_counter", clock)
-    timed = TimedServer(Workshop(clock), fingerprint="f" * 32)
-    share = encode(TaskReply(task=b"1" * 16, work="refresh", parts=(b"x",)), deployment="f" * 32)
+    timed = TimedServer(Workshop(clock), codec=CODEC)
+    share = TaskReply(user=HELPER, task=b"1" * 16, work="refresh", parts=(b"x",))
     for _ in range(2):
         with timed.recommending():
             clock.now += 1.0  # encrypts
@@ -100,10 +109,10 @@ def test_stopwatch_tells_server_from_user_and_round_from_update(monkeypatch):
             clock.now += 2.0  # decrypts
         with timed.reporting():
             clock.now += 4.0  # encrypts
-            timed.receive(b"report")
-            while timed.tasks():
+            timed.receive(REPORT)
+            while timed.tasks(HELPER):
                 clock.now += 0.5  # helps
-                timed.receive(share)
+                timed.receive(CODEC.encode(share))
     assert (timed.recommendation.server, timed.recommendation.user) == (16.0, 6.0)
     assert (timed.report.server, timed.report.user) == (8.0, 8.0)
     assert (timed.update.server, timed.update.user) == (16.0, 0.5)

@@ -18,6 +18,7 @@ from helba.problems import Problem, make_problem
 from helba.protocol import EncryptedBandit
 
 ONLY_ENCRYPTED = {
+    *("keys", "bits_returned", "bit_budget"),
     *("refresh", "security", "rejected", "lag", "bytes_up", "bytes_down", "bytes_up_per_round"),
     *("bytes_down_per_round", "seconds_setup", "seconds_per_round_without_updates"),
     *("seconds_per_update", "peak_memory_bytes", "parameters", "overflows"),
@@ -31,7 +32,7 @@ def toy_request(**changes: object) -> SingleRequest:
 def open_toy(*, horizon: int, seed: int = 0) -> tuple[Problem, EncryptedPlay]:
     problem = make_problem("toy", seed=seed)
     settings = settings_for(problem, horizon=horizon)
-    deployment = plan_play(settings, engine="simulate", security=128, refresh="client")
+    deployment = plan_play(settings, engine="simulate", security=128, refresh="client", keys="own")
     return problem, make_play(deployment)
 
 
@@ -39,6 +40,8 @@ def test_encrypted_run_reports_the_documented_fields(tmp_path):
     report = run_single(toy_request(), out=tmp_path / "out").as_json()
     assert set(report) >= ONLY_ENCRYPTED
     assert (report["engine"], report["refresh"], report["security"]) == ("simulate", "client", 128)
+    assert report["keys"] == "own"
+    assert 0 < report["bits_returned"] < report["bit_budget"]
     assert (report["profile"], report["bonus"]) == ("fast", "quadratic")
     assert set(report["parameters"]) >= {"ring_dim", "log2_qp", "depth", "scale_bits", "digits"}
     assert report["bytes_up"] == pytest.approx(25 * report["bytes_up_per_round"])
@@ -54,6 +57,8 @@ def test_encrypted_run_reports_the_documented_fields(tmp_path):
     "changes",
     [
         {},
+        {"keys": "shared"},
+        {"keys": "switched"},
         {"schedule": "public"},
         {"bonus": "sqrt"},
         {"profile": "paper", "horizon": 12},

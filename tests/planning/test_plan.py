@@ -38,6 +38,8 @@ from tests.engines import open_desk
 TOY = {"dim": 2, "arms": 2, "horizon": 130, "length": 5.5}
 REQUESTS = [
     TOY,
+    {**TOY, "keys": "shared"},
+    {**TOY, "keys": "switched"},
     {"dim": 2, "arms": 2, "horizon": 130, "security": 192},
     {"dim": 2, "arms": 2, "horizon": 130, "security": 256},
     {"dim": 8, "arms": 8, "horizon": 1000},

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from helba.errors import InvalidInput
-from helba.planning.clearing import clearing_noise
+from helba.planning.clearing import clearing_noise, leaving_noise
 from helba.planning.planner import make_plan
-from helba.planning.request import PlanRequest
+from helba.planning.request import KEY_MODES, PlanRequest
 from helba.planning.score import ScoreLayout
 
 TOY = PlanRequest(dim=2, arms=2, horizon=130)
@@ -36,6 +36,26 @@ def test_noise_of_clearing_is_counted_and_small() -> None:
     added = clearing_noise(layout, parameters=plan.parameters)
     assert 0.0 < added < plan.comparison_error < plan.flood / 100
     assert clearing_noise(ScoreLayout(dim=2, arms=2), parameters=plan.parameters) == 0.0
+
+
+@pytest.mark.parametrize("users", [1, 512])
+def test_noise_of_leaving_is_counted_and_small(users: int) -> None:
+    plan = make_plan(replace(TOY, users=users))
+    layout = ScoreLayout(dim=2, arms=2, users=users)
+    added = leaving_noise(layout.compare_slots, parameters=plan.parameters)
+    added += clearing_noise(layout, parameters=plan.parameters)
+    assert 0.0 < added < plan.comparison_error < plan.flood / 100
+
+
+def test_server_keeps_keys_for_each_user_by_the_mode() -> None:
+    own, shared, switched = (make_plan(replace(TOY, keys=keys)) for keys in KEY_MODES)
+    assert shared.reencryption_key_bytes == 0
+    assert 0 < own.reencryption_key_bytes < own.switching_key_bytes / 2  # of the last levels only
+    assert own.as_json()["re_encryption_key_bytes"] == own.reencryption_key_bytes
+    inward = switched.switching_key_bytes
+    assert switched.reencryption_key_bytes >= inward + own.reencryption_key_bytes
+    with pytest.raises(InvalidInput, match="keys"):
+        replace(TOY, keys="lost")
 
 
 @pytest.mark.parametrize("changes", [{"profile": "paper", "bonus": "sqrt"}, {"bonus": "sqrt"}])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from helba.bandits.radius import quadratic_range
 from helba.bandits.settings import Settings
 from helba.bandits.terms import BatchTerms
-from helba.engine import EncryptedVector
+from helba.engine import EncryptedVector, KeySet
 from helba.engine.vector import Body
 from helba.numerics.argmax import argmax_tolerance
 from helba.planning.parameters import insecure_parameters
@@ -25,8 +25,10 @@ from helba.planning.planner import make_plan
 from helba.planning.request import PlanRequest
 from helba.problems.toy import Toy
 from helba.protocol.authority import Authority
+from helba.protocol.codec import MAGIC, VERSION, Codec
 from helba.protocol.deployment import Deployment
-from helba.protocol.messages import Message, TaskReply, decode, encode
+from helba.protocol.frame import frame, frame_bytes
+from helba.protocol.messages import Message, TaskReply, head_of
 from helba.protocol.server import Server
 from helba.protocol.user import Recommendation, User
 
@@ -58,9 +60,15 @@ def deployment_of(request: PlanRequest, *, scheme: str, ring_dim: int = 1 << 9) 
     return Deployment.from_plan(plan, scheme=scheme, parameters=small)
 
 
-@lru_cache(maxsize=16)
 def authority_of(request: PlanRequest, *, scheme: str, ring_dim: int = 1 << 9) -> Authority:
-    return Authority(deployment_of(request, scheme=scheme, ring_dim=ring_dim))
+    """An authority that nobody has enrolled with; its keys are made once."""
+    deployment = deployment_of(request, scheme=scheme, ring_dim=ring_dim)
+    return Authority(deployment, keys=_keys_of(request, scheme, ring_dim))
+
+
+@lru_cache(maxsize=16)
+def _keys_of(request: PlanRequest, scheme: str, ring_dim: int) -> KeySet:
+    return Authority(deployment_of(request, scheme=scheme, ring_dim=ring_dim))._keys
 
 
 @dataclass(frozen=True)
@@ -75,20 +83,55 @@ class Opened:
 class Table:
     """A server, users, and the key that opens everything."""
 
-    def __init__(self, authority: Authority, *, server: Server | None = None) -> None:
+    def __init__(
+        self, authority: Authority, *, server: Server | None = None, user: User | None = None
+    ) -> None:
         self.authority = authority
         self.deployment = authority.deployment
         self.settings: Settings = self.deployment.settings
-        self.server = authority.make_server() if server is None else server
-        self.user = authority.make_user()
+        self.user = authority.make_user() if user is None else user
+        if server is None:
+            self.server = authority.make_server()
+        else:
+            self.server = server
+            if user is None:
+                self._enrol(self.user)
+        self.codec = Codec(self.deployment)
+
+    def new_user(self) -> User:
+        """One more user whom the server knows."""
+        user = self.authority.make_user()
+        self._enrol(user)
+        return user
+
+    def _enrol(self, user: User) -> None:
+        if self.deployment.keys != "shared":
+            self.server.enrol(self.authority.enrolment_of(user.id))
 
     # -- messages
 
+    def tasks(self, user: User | None = None) -> tuple[bytes, ...]:
+        """What the server asks a helper for."""
+        return self.server.tasks((user or self.user).id)
+
     def decode(self, data: bytes) -> Any:
-        return decode(data, deployment=self.deployment.fingerprint)
+        return self.codec.decode(data)
 
     def encode(self, message: Message) -> bytes:
-        return encode(message, deployment=self.deployment.fingerprint)
+        return self.codec.encode(message)
+
+    def force(self, message: Message) -> bytes:
+        """The bytes of a message of any length; of that of its kind, if it fits."""
+        head = head_of(message, deployment=self.deployment.fingerprint)
+        needed = frame_bytes(head=len(head), parts=[len(part) for part in message.parts])
+        return frame(
+            magic=MAGIC,
+            version=VERSION,
+            kind=message.kind,
+            head=head,
+            parts=message.parts,
+            length=max(needed, self.codec.length_of(message)),
+        )
 
     def ask(self, contexts: Any, *, user: User | None = None, slot: int = 0) -> bytes:
         user = user or self.user
@@ -104,12 +147,15 @@ class Table:
         if recommendation.reply is not None:
             assert self.server.receive(recommendation.reply) == ()
 
-    def report(self, round: bytes, *, context: Any, reward: float) -> tuple[bytes, ...]:
-        return self.server.receive(self.user.report(round, context=context, reward=reward))
+    def report(
+        self, round: bytes, *, context: Any, reward: float, user: User | None = None
+    ) -> tuple[bytes, ...]:
+        user = user or self.user
+        return self.server.receive(user.report(round, context=context, reward=reward))
 
     def help(self) -> None:
         """Do all that the server asks for."""
-        while tasks := self.server.tasks():
+        while tasks := self.tasks():
             for task in tasks:
                 self.server.receive(self.user.help(task))
 
@@ -158,12 +204,13 @@ class Table:
             "design": self.design().round(6).tolist(),
             "response": self.response().round(6).tolist(),
             "models": list(server.models),
-            "rounds": {k: v.reported for k, v in server.rounds.items()},
+            "rounds": {k: (v.user, v.reported) for k, v in server.rounds.items()},
+            "ledger": server.ledger.as_dict(),
             "held": len(server.held),
             "answers": dict(server.answers),
             "tests": sorted(server.growth.out),
             "seen": (server.growth.count, len(server.growth.waiting)),
-            "tasks": server.tasks(),
+            "tasks": self.tasks(),
         }
 
 
@@ -272,16 +319,15 @@ def forge_share(table: Table, task: bytes, *, how: str, spare: bytes | None = No
     """A share that answers this refresh wrongly, but rightly encrypted and named.
 
     "zeros" and "random" encrypt other numbers, "shifted" adds 1 to the right ones, and "another" is
-    the share of the refresh `spare`.
+    the share in `spare`, the reply to another refresh.
     """
-    engine, key = table.user._engine, table.authority._keys.secret
-    request = engine.request_from_bytes(table.decode(task).parts[0])
-    honest = engine.answer_refresh(request, secret_key=key)
+    engine, own = table.user._engine, table.user._own
+    request = own.request_from_bytes(table.decode(task).parts[0])
+    honest = own.answer_refresh(request, secret_key=table.user._secret_key, under=engine.public_key)
     simulated = table.deployment.scheme == "simulate"
     if how == "another":
         assert spare is not None
-        other = engine.request_from_bytes(table.decode(spare).parts[0])
-        payload = engine.answer_refresh(other, secret_key=key).payload
+        payload = engine.reply_from_bytes(table.decode(spare).parts[0]).payload
     else:
         numbers = {"zeros": 0.0, "shifted": 1.0}.get(how)
         generator = np.random.default_rng(0)
@@ -301,4 +347,5 @@ def forge_share(table: Table, task: bytes, *, how: str, spare: bytes | None = No
                 payload = engine._add(Body(honest.payload, 0), Body(payload, 0))
     forged = type(honest)(payload, slots=honest.slots, tag=honest.tag, id=honest.id)
     part = engine.reply_to_bytes(forged)
-    return table.encode(TaskReply(task=table.decode(task).task, work="refresh", parts=(part,)))
+    name = table.decode(task).task
+    return table.encode(TaskReply(user=table.user.id, task=name, work="refresh", parts=(part,)))

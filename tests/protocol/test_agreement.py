@@ -9,7 +9,8 @@ from helba.bandits.fast import FastTwin
 from helba.bandits.schedule import UpdateSchedule
 from helba.problems.toy import Toy
 from helba.protocol.bandit import EncryptedBandit
-from helba.protocol.messages import TestReply, decode
+from helba.protocol.codec import Codec
+from helba.protocol.messages import TestReply
 from helba.protocol.server import Status
 from tests.engines import BOTH
 from tests.protocol.parties import MILD, TOY, History, authority_of, draw_contexts, require_arm
@@ -85,13 +86,13 @@ def test_update_tests_tell_the_trace_outside_their_band() -> None:
     """Every bit that comes back is the sign of numpy's Tr(A (V - V_j)) - C, or within the band."""
     authority = authority_of(MILD, scheme="simulate")
     deployment, settings = authority.deployment, authority.deployment.settings
-    server = authority.make_server()
+    server, codec = authority.make_server(), Codec(deployment)
     bandit = EncryptedBandit(settings, authority=authority, server=server)
     generator, history, clear, bits = np.random.default_rng(2), History(settings), 0, set()
 
     def receive(data: bytes) -> tuple[bytes, ...]:
         nonlocal clear
-        message = decode(data, deployment=deployment.fingerprint)
+        message = codec.decode(data)
         if isinstance(message, TestReply):
             test = server.growth.out[message.test]
             seen = server.terms.samples + test.covered

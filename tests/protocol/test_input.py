@@ -169,7 +169,7 @@ def test_score_past_its_range_is_found_and_the_server_sees_nothing_of_it() -> No
 def test_entry_past_what_the_sign_can_reach_is_an_overflow(scheme: str, riding: bool) -> None:
     """An answer with one entry just past its range; one just within is read as it is."""
     table = Table(authority_of(TOY, scheme=scheme))
-    layout, engine = table.deployment.scores, table.server._engine
+    layout, engine = table.deployment.scores, table.user._own
     low, high = table.server.profile.entry_range()
     test = bytes(16) if riding else None
     for first, overflow in ((high + 0.01, True), (low - 0.01, True), (high - 1e-4, False)):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from helba.bandits.bounds import trace_growth_bound
 from helba.planning.score_packing import pack_trace
 from helba.protocol.messages import Receipt
-from helba.protocol.user import Recommendation
+from helba.protocol.user import Recommendation, User
 from tests.engines import BOTH
 from tests.protocol.parties import MILD, TOY, Array, History, Table, authority_of, require_model
 
@@ -30,7 +30,7 @@ class Crowd:
 
     table: Table
     generator: np.random.Generator
-    unreported: list[tuple[Recommendation, Array]] = field(default_factory=list)
+    unreported: list[tuple[User, Recommendation, Array]] = field(default_factory=list)
     bits: list[Recommendation] = field(default_factory=list)
     played: list[Array] = field(default_factory=list)
     in_model: dict[int, Array] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Crowd:
 
     def __post_init__(self) -> None:
         self.history = History(self.table.settings)
-        self.users = [self.table.authority.make_user() for _ in range(5)]
+        self.users = [self.table.new_user() for _ in range(5)]
         self.notices = [self.table.server.notice()]
         self.in_model[0] = self.history.design()
 
@@ -56,7 +56,7 @@ class Crowd:
         (answer,) = self.table.server.receive(ask)
         told = user.read(answer)
         assert not told.overflow
-        self.unreported.append((told, x[told.arm]))
+        self.unreported.append((user, told, x[told.arm]))
         self.played.append(x[told.arm])
         if told.reply is not None:
             self.bits.append(told)
@@ -94,12 +94,12 @@ class Crowd:
         if not self.unreported:
             return
         index = int(self.generator.integers(len(self.unreported)))
-        told, context = self.unreported.pop(index)
+        user, told, context = self.unreported.pop(index)
         if lost:
             return
         reward = float(self.generator.uniform(-1, 1))
         self.history.add(context, reward)
-        receipt = self.table.report(told.round, context=context, reward=reward)[0]
+        receipt = self.table.report(told.round, context=context, reward=reward, user=user)[0]
         assert self.table.decode(receipt) == Receipt(round=told.round, counted=True)
 
     def bit(self, *, lost: bool = False) -> None:
@@ -196,9 +196,9 @@ def test_lag_is_what_was_delayed(delay: int) -> None:
         if crowd.bits:
             crowd.bit()
         if len(crowd.unreported) > delay:
-            told, context = crowd.unreported.pop(0)
+            user, told, context = crowd.unreported.pop(0)
             crowd.history.add(context, 0.5)
-            crowd.table.report(told.round, context=context, reward=0.5)
+            crowd.table.report(told.round, context=context, reward=0.5, user=user)
         crowd.help()
     assert crowd.table.server.status().lag == delay + 1
     assert crowd.table.server.updates > 2
@@ -235,16 +235,16 @@ def test_refresh_that_never_returns_stops_neither_rounds_nor_reports(scheme: str
 
     for _ in range(2):
         take_part()
-    (task,) = table.server.tasks()
+    (task,) = table.tasks()
     served = table.server.terms
     for _ in range(12):  # nobody helps
         take_part()
-        assert table.server.tasks() == (task,)
+        assert table.tasks() == (task,)
         assert table.server.terms == served
     assert (table.server.round, table.server.samples, table.server.updates) == (14, 2, 0)
     assert table.server.status().held == 12
     while table.server.updates == 0:  # at last; reports of meanwhile are for the next batch
-        table.server.receive(table.user.help(table.server.tasks()[0]))
+        table.server.receive(table.user.help(table.tasks()[0]))
     assert table.server.terms.samples == 2
     assert table.server.samples == 14
     assert table.server.schedule.plays == len(table.server.growth.waiting) == 12
@@ -276,7 +276,7 @@ def test_rewards_that_never_come_cause_no_update_and_later_ones_count() -> None:
         told = table.play(x)
         assert told.reply is None  # nothing to test
         rounds.append((told.round, x[told.arm]))
-        assert table.server.tasks() == ()
+        assert table.tasks() == ()
     status = table.server.status()
     assert (status.round, status.samples, status.updates, status.rejected) == (40, 0, 0, 0)
     assert status.lag == 39

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
 
-from helba.errors import DamagedData
-from helba.protocol.messages import Answer, Refusal
+from helba.errors import DamagedData, WrongVector
+from helba.protocol.messages import Answer, Receipt, Refusal
+from helba.protocol.user import User
 from tests.engines import BOTH
 from tests.protocol.parties import (
     MILD,
@@ -29,9 +31,10 @@ both = pytest.mark.parametrize("scheme", BOTH)
 class Hall(Table):
     """Eight users with a slot each, at a server that has learned something."""
 
-    def __init__(self, scheme: str) -> None:
-        super().__init__(authority_of(CROWD, scheme=scheme, ring_dim=1 << 11))
-        self.users = [self.authority.make_user() for _ in range(USERS)]
+    def __init__(self, scheme: str, *, keys: str = "own") -> None:
+        request = replace(CROWD, keys=keys)
+        super().__init__(authority_of(request, scheme=scheme, ring_dim=1 << 11))
+        self.users = [self.new_user() for _ in range(USERS)]
         self.history = History(self.settings)
         self.generator = np.random.default_rng(6)
         for x, reward in (([0.6, 0.5], 0.3), ([-0.2, 0.9], -0.4), ([0.9, 0.1], 0.8)):
@@ -44,6 +47,11 @@ class Hall(Table):
             self.ask(x, user=user, slot=slot)
             for slot, (user, x) in enumerate(zip(self.users, contexts, strict=True))
         ]
+
+    def read(self, user: User, answer: bytes) -> Array:
+        """All that a user decrypts of an answer."""
+        vector = user._own.vector_from_bytes(self.decode(answer).parts[0])
+        return user._own.decrypt(vector, secret_key=user._secret_key)
 
 
 @both
@@ -77,34 +85,72 @@ def test_each_of_eight_users_gets_the_arm_it_gets_alone(scheme: str) -> None:
 
 
 @both
-def test_answer_shows_nothing_but_noise_in_the_slots_of_others(scheme: str) -> None:
-    """Two rounds that differ in everything but the own contexts look alike to a user."""
-    hall = Hall(scheme)
+@pytest.mark.parametrize("keys", ["own", "shared"])
+def test_answer_shows_nothing_but_noise_in_the_slots_of_others(scheme: str, keys: str) -> None:
+    """Uniform under a key of one's own; of half the width where all users share one."""
+    hall = Hall(scheme, keys=keys)
     layout, flood = hall.deployment.scores, hall.deployment.flood
     contexts = [draw_contexts(hall.generator, hall.settings) for _ in range(USERS)]
     answers = hall.server.receive_asks(hall.asks(contexts))
     for slot, (user, answer) in enumerate(zip(hall.users, answers, strict=True)):
         message = hall.decode(answer)
         assert message.round in user._open
-        vector = user._engine.vector_from_bytes(message.parts[0])
-        values = user._engine.decrypt(vector, secret_key=hall.authority._keys.secret)
+        values = hall.read(user, answer)
         own = layout.slots_of(slot, among=len(values))
         others = values[~own]
-        assert np.abs(others).max() <= 0.5 * flood * 1.01
+        most, spread = (1.0, 0.25) if keys == "own" else (0.5, 0.05)
+        assert np.abs(others).max() <= most * flood * 1.01
         assert np.abs(values[own]).max() > 0.1
-        # uniform in two parts: a spread that noise has and zeros have not
-        assert others.std() > 0.05 * flood
+        assert others.std() > spread * flood  # that noise has and zeros have not
 
 
-def test_answers_of_one_evaluation_carry_different_noise() -> None:
+@both
+def test_nobody_reads_the_answer_of_somebody_else(scheme: str) -> None:
+    """Neither another user nor whoever has the collective secret key."""
+    hall = Hall(scheme)
+    contexts = [draw_contexts(hall.generator, hall.settings) for _ in range(USERS)]
+    answers = hall.server.receive_asks(hall.asks(contexts))
+    for owner, answer in zip(hall.users, answers, strict=True):
+        assert len(hall.read(owner, answer))
+        vector = owner._own.vector_from_bytes(hall.decode(answer).parts[0])
+        for other in hall.users:
+            if other is owner:
+                continue
+            with pytest.raises(DamagedData, match="another key"):
+                hall.read(other, answer)
+            with pytest.raises(WrongVector):
+                owner._own.decrypt(vector, secret_key=other._secret_key)
+        with pytest.raises(DamagedData, match="another key"):
+            hall.server._engine.vector_from_bytes(hall.decode(answer).parts[0])
+        with pytest.raises(WrongVector):
+            owner._own.decrypt(vector, secret_key=hall.authority._keys.secret)
+
+
+@pytest.mark.parametrize("together", [2, 4, 6])
+def test_answers_of_one_evaluation_carry_independent_noise(together: int) -> None:
+    """No combination of several answers has less of it in the slots of the others."""
     hall = Hall("simulate")
+    layout, flood = hall.deployment.scores, hall.deployment.flood
+    among, seen = layout.compare_slots, []
+    for _ in range(20):
+        contexts = [draw_contexts(hall.generator, hall.settings) for _ in range(USERS)]
+        answers = hall.server.receive_asks(hall.asks(contexts))
+        pairs = zip(hall.users, answers, strict=True)
+        seen.append([hall.read(user, answer) for user, answer in pairs])
+    for some in combinations(range(USERS), together):
+        own = [layout.slots_of(slot, among=among) for slot in some]
+        strangers = ~np.any(own, axis=0)
+        noise = np.concatenate([np.array(batch)[list(some)][:, strangers] for batch in seen], 1)
+        least = np.linalg.svd(noise, compute_uv=False)[-1] / np.sqrt(noise.shape[1])
+        assert least > 0.2 * flood  # 0.29 for endless independent ones
+
+
+def test_shared_key_answers_carry_different_noise() -> None:
+    hall = Hall("simulate", keys="shared")
     contexts = [draw_contexts(hall.generator, hall.settings) for _ in range(USERS)]
     answers = hall.server.receive_asks(hall.asks(contexts))
     layout = hall.deployment.scores
-    free = []
-    for data in answers:
-        vector = hall.server._engine.vector_from_bytes(hall.decode(data).parts[0])
-        free.append(hall.open(vector))
+    free = [hall.read(user, answer) for user, answer in zip(hall.users, answers, strict=True)]
     for left in range(USERS):
         for right in range(left):
             shared = ~(
@@ -132,7 +178,7 @@ def test_reports_of_a_batch_all_count() -> None:
         told = user.read(answer)
         hall.send_bit(told)
         hall.history.add(x[told.arm], 0.25)
-        hall.report(told.round, context=x[told.arm], reward=0.25)
+        hall.report(told.round, context=x[told.arm], reward=0.25, user=user)
     hall.help()
     np.testing.assert_allclose(hall.design(), hall.history.design(), atol=1e-9)
     played = hall.play([[0.5, 0.5]])
@@ -191,3 +237,31 @@ def test_ask_that_does_not_fit_spoils_nobody_elses(bad_first: bool) -> None:
     with pytest.raises(DamagedData):
         hall.server.receive(hall.encode(replace(fit, round=bytes(16), parts=())))
     assert hall.server.round == before + 2
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_round_of_somebody_else_is_refused(together: bool) -> None:
+    """In the same batch or later: the first one has it, and only it may report."""
+    hall = Hall("simulate")
+    owner, thief = hall.users[:2]
+    ask = hall.ask([[0.1, 0.2]], user=owner, slot=0)
+    other = hall.decode(hall.ask([[0.2, 0.1]], user=thief, slot=1))
+    taken = replace(other, round=hall.decode(ask).round)
+    before = hall.server.round
+    if together:
+        replies = list(hall.server.receive_asks([ask, hall.encode(taken)]))
+    else:
+        replies = [*hall.server.receive(ask), *hall.server.receive(hall.encode(taken))]
+    (answer,) = [data for data in replies if isinstance(hall.decode(data), Answer)]
+    (refused,) = [r for data in replies if isinstance(r := hall.decode(data), Refusal)]
+    assert refused.subject == taken.round
+    assert hall.server.round == before + 1
+    again = hall.server.receive_asks([hall.encode(taken), ask, ask])  # the owner still gets it
+    assert isinstance(hall.decode(again[0]), Refusal)
+    assert again[1:] == (answer,)
+    round, state = owner.read(answer).round, hall.state()
+    (refused,) = hall.report(round, context=[0.1, 0.2], reward=0.1, user=thief)
+    assert isinstance(hall.decode(refused), Refusal)
+    assert hall.state() == state
+    receipt = hall.report(round, context=[0.1, 0.2], reward=0.1, user=owner)[0]
+    assert hall.decode(receipt) == Receipt(round=round, counted=True)

@@ -93,7 +93,8 @@ def test_bootstrapped_models_stay_right_over_many_updates() -> None:
 
 def test_rounds_need_no_help_where_the_server_bootstraps() -> None:
     authority = authority_of(BOOTSTRAP, scheme="simulate")
-    server, user = authority.make_server(), authority.make_user()
+    user = authority.make_user()
+    server = authority.make_server()
     for each in Toy(seed=1).rounds(4):
         (answer,) = server.receive(user.ask(each.contexts, terms=user.read_notice(server.notice())))
         played = user.read(answer)
@@ -101,7 +102,7 @@ def test_rounds_need_no_help_where_the_server_bootstraps() -> None:
             server.receive(played.reply)
         x, reward = each.contexts[played.arm], float(each.rewards[played.arm])
         server.receive(user.report(played.round, context=x, reward=reward))
-        assert server.tasks() == ()
+        assert server.tasks(user.id) == ()
     assert server.updates >= 2
 
 
@@ -109,7 +110,8 @@ def test_rounds_need_no_help_where_the_server_bootstraps() -> None:
 def test_round_that_waits_for_refreshes_can_be_saved(request_: PlanRequest) -> None:
     """Rounds of these profiles stop in the middle: a restored server goes on from there."""
     authority = authority_of(request_, scheme="simulate")
-    server, user = authority.make_server(), authority.make_user()
+    user = authority.make_user()
+    server = authority.make_server()
     engine, deployment = server._engine, authority.deployment
     contexts = [[0.9, -0.3], [-0.5, 0.6]]
     asked = user.ask(contexts, terms=user.read_notice(server.notice()))
@@ -117,9 +119,11 @@ def test_round_that_waits_for_refreshes_can_be_saved(request_: PlanRequest) -> N
     replies: tuple[bytes, ...] = ()
     restored = 0
     while not replies:
-        (task,) = server.tasks()
+        (task,) = server.tasks(user.id)
         share = user.help(task)
-        server = restore_server(save_server(server), deployment=deployment, engine=engine)
+        server = restore_server(
+            save_server(server), deployment=deployment, engine=engine, directory=server.directory
+        )
         restored += 1
         replies = server.receive(share)
     assert restored >= 3
@@ -130,7 +134,8 @@ def test_round_that_waits_for_refreshes_can_be_saved(request_: PlanRequest) -> N
 def test_update_test_of_the_paper_opens_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """Through a mask: what the user sees and returns is not the number that the server reads."""
     authority = authority_of(replace(PAPER, growth=5.0), scheme="simulate")
-    server, user = authority.make_server(), authority.make_user()
+    user = authority.make_user()
+    server = authority.make_server()
     opened: list[float] = []
     engine = server._engine
     finish = engine.finish_opening
@@ -153,7 +158,7 @@ def _play(server: Server, user: User, *, rounds: int) -> list[str]:
 
     def help_all() -> tuple[bytes, ...]:
         replies: tuple[bytes, ...] = ()
-        while not replies and (tasks := server.tasks()):
+        while not replies and (tasks := server.tasks(user.id)):
             kinds.append(user._decode(tasks[0], Task).work)
             replies = server.receive(user.help(tasks[0]))
         return replies

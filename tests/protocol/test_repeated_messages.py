@@ -23,7 +23,6 @@ from helba.protocol.messages import (
     Ask,
     Receipt,
     Refusal,
-    Report,
     TaskReply,
     TestReply,
 )
@@ -127,7 +126,7 @@ def test_test_reply_twice_late_or_unknown_changes_nothing() -> None:
             replies.append(played.reply)
             table.send_bit(played)
             sent = table.decode(played.reply)
-            other = TestReply(test=sent.test, positive=not sent.positive)
+            other = TestReply(user=sent.user, test=sent.test, positive=not sent.positive)
             assert is_refused(table, played.reply)
             assert is_refused(table, table.encode(other))
         table.report(played.round, context=x[played.arm], reward=0.5)
@@ -136,7 +135,8 @@ def test_test_reply_twice_late_or_unknown_changes_nothing() -> None:
     assert table.server.updates > 0
     for reply in replies:
         assert is_refused(table, reply)
-    unknown = TestReply(test=secrets.token_bytes(ID_BYTES), positive=True)
+    name = secrets.token_bytes(ID_BYTES)
+    unknown = TestReply(user=table.user.id, test=name, positive=True)
     assert is_refused(table, table.encode(unknown))
 
 
@@ -154,9 +154,13 @@ def test_bit_of_an_old_batch_changes_nothing_but_its_own_entry(positive: bool) -
     table.help()
     assert table.server.updates == 1
     before = table.state()
-    assert table.server.receive(table.encode(TestReply(test=name, positive=positive))) == ()
+    bit = TestReply(user=table.user.id, test=name, positive=positive)
+    assert table.server.receive(table.encode(bit)) == ()
     after = table.state()
     assert after.pop("tests") == sorted(set(before.pop("tests")) - {name})
+    assert after.pop("bits") == before.pop("bits") + 1  # it came back all the same
+    spent = before.pop("ledger")
+    assert after.pop("ledger") == {**spent, table.user.id: spent[table.user.id] + 1}
     assert after == before
 
 
@@ -169,7 +173,7 @@ def test_task_reply_twice_late_or_unknown_is_refused(scheme: str) -> None:
         played = table.play([x])
         table.send_bit(played)
         table.report(played.round, context=x, reward=reward)
-        while tasks := table.server.tasks():
+        while tasks := table.tasks():
             (task,) = tasks
             replies.append(table.user.help(task))
             table.server.receive(replies[-1])
@@ -203,7 +207,7 @@ class Broken:
         self.open = self.table.play([[0.2, 0.5]])
         started = self.table.play([[0.2, 1.5]])
         self.table.report(started.round, context=[0.2, 1.5], reward=1.0)
-        (self.task,) = self.table.server.tasks()
+        (self.task,) = self.table.tasks()
 
     def messages(self) -> list[bytes]:
         table = self.table
@@ -237,7 +241,7 @@ class Broken:
             replace(reply, parts=(), bits="+-" * 32),
             replace(reply, parts=(table.decode(self.task).parts[0],)),
         ]
-        return [table.encode(message) for message in broken]
+        return [table.force(message) for message in broken]
 
 
 @both
@@ -297,7 +301,7 @@ def test_report_that_cannot_be_added_is_not_added_in_part() -> None:
     table.server.response = engine.encrypt(np.full(size, 2.0**60))
     parts = (report.parts[0], largest, *report.parts[2:])
     with pytest.raises(OutOfRange):
-        table.server.receive(table.encode(Report(round=played.round, parts=parts)))
+        table.server.receive(table.encode(replace(report, parts=parts)))
     after = table.state()
     for state in (before, after):
         state.pop("response")
@@ -323,7 +327,7 @@ def test_any_order_of_repeated_messages_gives_the_same_statistics(data: st.DataO
         table.server.receive(report)
         for repeated in data.draw(st.lists(st.sampled_from(sent), max_size=6)):
             table.server.receive(repeated)
-        for task in table.server.tasks():
+        for task in table.tasks():
             reply = table.user.help(task)
             sent.append(reply)
             table.server.receive(reply)
@@ -342,12 +346,13 @@ def test_share_of_another_refresh_under_the_right_name_is_no_reply() -> None:
         played = table.play([[1.0, 0.5]])
         table.report(played.round, context=[1.0, 0.5], reward=0.5)
     first, second = tables
-    (task,), (other,) = first.server.tasks(), second.server.tasks()
+    (task,), (other,) = first.tasks(), second.tasks()
     share = first.decode(second.user.help(other)).parts
     name = first.decode(task).task
     before = first.state()
+    reply = TaskReply(user=first.user.id, task=name, work="refresh", parts=share)
     with pytest.raises(WrongVector):
-        first.server.receive(first.encode(TaskReply(task=name, work="refresh", parts=share)))
+        first.server.receive(first.encode(reply))
     assert first.state() == before
     first.help()
     assert first.server.updates == 1
@@ -355,5 +360,6 @@ def test_share_of_another_refresh_under_the_right_name_is_no_reply() -> None:
 
 def test_ask_of_a_kind_without_contexts_is_damage() -> None:
     table = new_table()
+    ask = Ask(user=table.user.id, round=bytes(ID_BYTES), batch=0)
     with pytest.raises(DamagedData):
-        table.server.receive(table.encode(Ask(round=bytes(ID_BYTES), batch=0)))
+        table.server.receive(table.encode(ask))

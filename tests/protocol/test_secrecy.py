@@ -54,7 +54,7 @@ class Scene:
         self.told = self.table.play([X, -X])
         played = self.table.play([X / 2, -X])
         self.table.report(played.round, context=X, reward=REWARD)
-        self.task = self.table.server.tasks()[0]
+        self.task = self.table.tasks()[0]
 
 
 @pytest.mark.parametrize("scheme", BOTH)
@@ -81,9 +81,9 @@ def test_recommendation_and_messages_print_neither_arm_nor_bit() -> None:
     scene = Scene("simulate")
     texts = [
         repr(scene.told),
-        repr(TestReply(test=bytes(16), positive=True)),
-        repr(TaskReply(task=bytes(16), work="check", bits="+-" * 32)),
-        repr(Report(round=bytes(16), parts=(b"abc",))),
+        repr(TestReply(user=bytes(16), test=bytes(16), positive=True)),
+        repr(TaskReply(user=bytes(16), task=bytes(16), work="check", bits="+-" * 32)),
+        repr(Report(user=bytes(16), round=bytes(16), parts=(b"abc",))),
     ]
     for text in texts:
         assert not re.search(r"arm=|positive|True|\+-|abc", text), text

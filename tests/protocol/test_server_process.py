@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from helba.errors import DamagedData, InvalidInput, RunFailed
+from helba.errors import DamagedData, InvalidInput, Refused, RunFailed
 from helba.problems.toy import Toy
 from helba.protocol.authority import Authority
 from helba.protocol.bandit import EncryptedBandit
@@ -68,7 +70,7 @@ def test_server_process_goes_on_from_a_saved_state(tmp_path: Path) -> None:
         table.learn([0.5, 0.2], 0.3)
         played = table.play([[0.5, 0.7]])
         table.report(played.round, context=[0.5, 0.7], reward=0.1)
-        reply = table.user.help(server.tasks()[0])
+        reply = table.user.help(server.tasks(table.user.id)[0])
         state, status = server.save(), server.status()
     with ServerProcess(tmp_path, allow_insecure=True, state=state) as server:
         assert server.status() == status
@@ -90,35 +92,33 @@ def test_server_process_holds_no_secret_key(tmp_path: Path) -> None:
         played = table.play([[0.5, 0.7]])
         table.report(played.round, context=[0.5, 0.7], reward=0.1)
         (tmp_path / "state").write_bytes(server.save())  # with an update under way
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted((*FILES, "state"))
-    secret = authority._keys.secret
-    whole = fhe.Serialize(secret._payload, fhe.BINARY)
-    packed = authority.secret_key_bytes()
-    middle = len(whole) // 2
-    samples = [whole[place : place + 64] for place in (middle, middle + 512, len(whole) - 128)]
-    samples += [packed[len(packed) // 2 : len(packed) // 2 + 64], packed[-96:-32]]
-    assert all(len(set(sample)) > 1 for sample in samples)
-    for path in tmp_path.iterdir():
-        data = path.read_bytes()
-        assert not any(sample in data for sample in samples), path.name
-    # the search finds a key where there is one
-    assert all(sample in whole + packed for sample in samples)
+        (answer,) = server.receive(table.ask([[0.5, 0.2], [0.1, 0.1]]))
+    enrolled = f"{table.user.id.hex()}.enrolment"
+    files = {path.name: path for path in tmp_path.rglob("*") if path.is_file()}
+    assert set(files) == {*FILES, "state", "ledger.json", enrolled}
+    for secret in (authority._keys.secret, table.user._secret_key):
+        whole = fhe.Serialize(secret._payload, fhe.BINARY)
+        packed = authority._scheme.secret_key_to_bytes(secret)
+        middle = len(whole) // 2
+        samples = [whole[place : place + 64] for place in (middle, middle + 512, len(whole) - 128)]
+        samples += [packed[len(packed) // 2 : len(packed) // 2 + 64], packed[-96:-32]]
+        assert all(len(set(sample)) > 1 for sample in samples)
+        for name, path in files.items():
+            data = path.read_bytes()
+            assert not any(sample in data for sample in samples), name
+        # the search finds a key where there is one
+        assert all(sample in whole + packed for sample in samples)
 
-    (tmp_path / "answer").write_bytes(table.decode(played_answer(table)).parts[0])
-    found = run_module("tests.protocol.prying", str(tmp_path))
+    # what a thief of the folder might like to read
+    (tmp_path / "answer").write_bytes(table.decode(answer).parts[0])
+    found = run_module("tests.protocol.prying", str(tmp_path), table.user.id.hex())
     assert found["secret_keys"] == 0
     assert found["vectors"] > 5
-    assert set(found["attempts"]) == {"public.key", "evaluation.key", "state", "deployment.json"}
-    assert set(found["attempts"].values()) == {"DamagedData"}
-    assert found["own key"] == "WrongVector"
-    assert found["parameter"] == "TypeError"
-
-
-def played_answer(table: Table) -> bytes:
-    """An answer of a server here: what a thief of the folder might like to read."""
-    here = Table(table.authority)
-    (answer,) = here.server.receive(here.ask([[0.5, 0.2], [0.1, 0.1]]))
-    return answer
+    for vector in ("answer", "design"):
+        assert set(found[vector]["attempts"]) == set(files)
+        assert set(found[vector]["attempts"].values()) == {"DamagedData"}
+        assert found[vector]["own key"] == "WrongVector"
+        assert found[vector]["parameter"] == "TypeError"
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -164,7 +164,7 @@ def test_killed_process_is_told_in_every_call(tmp_path: Path) -> None:
     with started(tmp_path, authority_of(TOY, scheme="simulate")) as server:
         server.process.kill()
         server.process.join()
-        for call in (server.notice, server.tasks, server.status, server.save):
+        for call in (server.notice, partial(server.tasks, bytes(16)), server.status, server.save):
             with pytest.raises(RunFailed, match="has ended"):
                 call()
         with pytest.raises(RunFailed, match="has ended"):
@@ -178,10 +178,12 @@ def test_errors_come_back_as_they_are_and_the_process_lives_on(tmp_path: Path) -
         with pytest.raises(DamagedData):
             server.receive(b"no message")
         with pytest.raises(DamagedData):
-            server.receive(table.encode(Ask(round=bytes(16), batch=0)))
+            server.receive(table.encode(Ask(user=table.user.id, round=bytes(16), batch=0)))
         ask = table.decode(table.ask([[0.1, 0.2]]))
         with pytest.raises(InvalidInput, match="slot"):
-            server.receive(table.encode(Ask(round=ask.round, batch=0, slot=7, parts=ask.parts)))
+            server.receive(table.encode(replace(ask, slot=7)))
+        with pytest.raises(Refused, match="not enrolled"):
+            server.tasks(bytes(16))
         assert server.status().round == 0
         table.learn(np.array([0.5, 0.2]), 0.3)
         assert server.status().samples == 1

@@ -10,7 +10,6 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +18,12 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from helba.errors import DamagedData, HelbaError, InvalidInput, RunFailed
+from helba.errors import DamagedData, InvalidInput, RunFailed
 from helba.protocol import vault
 from helba.protocol.vault import (
     Cost,
     open_secret,
     purpose_of,
-    read_private,
     seal_secret,
 )
 
@@ -389,13 +387,6 @@ def test_secret_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(InvalidInput, match=r"^secret must be at most 52 bytes") as caught:
         seal()
     require_silent(caught.value)
-
-
-def test_every_refusal_is_an_error_of_helba(tmp_path: Path) -> None:
-    with pytest.raises(HelbaError):
-        unseal(b"")
-    with pytest.raises(HelbaError):
-        read_private(tmp_path / "missing")
 
 
 def test_importing_helba_loads_no_cryptography() -> None:

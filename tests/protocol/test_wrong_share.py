@@ -35,15 +35,15 @@ class Update:
     def advance(self, steps: int) -> bytes:
         """Answer that many tasks rightly and return the next one."""
         for _ in range(steps):
-            (task,) = self.table.server.tasks()
+            (task,) = self.table.tasks()
             self.table.server.receive(self.table.user.help(task))
-        (task,) = self.table.server.tasks()
+        (task,) = self.table.tasks()
         return task
 
 
 def count_tasks(scheme: str) -> list[str]:
     update, kinds = Update(scheme), []
-    while tasks := update.table.server.tasks():
+    while tasks := update.table.tasks():
         kinds.append(update.table.decode(tasks[0]).work)
         update.table.server.receive(update.table.user.help(tasks[0]))
     assert update.table.server.updates == 2
@@ -86,24 +86,22 @@ def test_wrong_share_at_any_refresh_is_not_adopted(scheme: str, how: str) -> Non
         task = update.advance(place)
         spare = None
         if how == "another":
-            slots = update.table.user._engine.request_from_bytes(
-                update.table.decode(task).parts[0]
-            ).slots
-            spare = find_spare(spare_update, slots=slots)
+            request = update.table.user._own.request_from_bytes(update.table.decode(task).parts[0])
+            spare = find_spare(spare_update, slots=request.slots)
         update.table.server.receive(forge_share(update.table, task, how=how, spare=spare))
         update.table.help()
         require_recovery(update)
 
 
 def find_spare(update: Update, *, slots: int) -> bytes:
-    """A refresh of another update with as many slots."""
+    """The share of a refresh of another update with as many slots."""
     while True:
-        (task,) = update.table.server.tasks()
-        message = update.table.decode(task)
-        engine = update.table.user._engine
-        if message.work == "refresh" and engine.request_from_bytes(message.parts[0]).slots == slots:
-            return task
-        update.table.server.receive(update.table.user.help(task))
+        (task,) = update.table.tasks()
+        message, own = update.table.decode(task), update.table.user._own
+        share = update.table.user.help(task)
+        if message.work == "refresh" and own.request_from_bytes(message.parts[0]).slots == slots:
+            return share
+        update.table.server.receive(share)
 
 
 @both
@@ -115,7 +113,8 @@ def test_wrong_signs_in_a_check_refuse_the_model(scheme: str, bits: str) -> None
     if bits == "flipped":
         right = table.decode(table.user.help(task)).bits
         bits = right.translate(str.maketrans("+-", "-+"))
-    reply = TaskReply(task=table.decode(task).task, work="check", bits=bits)
+    name = table.decode(task).task
+    reply = TaskReply(user=table.user.id, task=name, work="check", bits=bits)
     table.server.receive(table.encode(reply))
     require_recovery(update)
 

@@ -108,6 +108,19 @@ def bench_ratio(
     _show(measure(rounds=rounds, security=security, seed=seed), as_json=as_json)
 
 
+@app.command("keys")
+def bench_keys(
+    rounds: Annotated[int, whole_number(text="rounds to measure")] = 10,
+    security: Security = 128,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Play the same rounds of the toy problem with own and with shared keys, in turns."""
+    from helba.experiments.bench_encrypted import bench_keys as measure
+
+    _show(measure(rounds=rounds, security=security, seed=seed), as_json=as_json)
+
+
 @app.command("throughput")
 def bench_throughput(
     dim: Annotated[int, whole_number(text="features of an arm")] = 2,

@@ -25,6 +25,8 @@ def plan(
     argmax: Annotated[
         str, typer.Option(help="product (shows the winner), sum (shows the order) or auto")
     ] = "auto",
+    keys: Annotated[str, typer.Option(help="own, shared or switched")] = "own",
+    users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
     length: Annotated[float, typer.Option(help="L, the longest context")] = 1.0,
     ridge: Annotated[float, typer.Option(help="lambda, the ridge")] = 1.0,
     ring_dim: Annotated[int | None, whole_number(text="fix N")] = None,
@@ -46,6 +48,8 @@ def plan(
             "bonus": bonus or ("sqrt" if profile == "paper" else "quadratic"),
             "schedule": schedule,
             "argmax": argmax,
+            "keys": keys,
+            "users": users,
             "length": length,
             "ridge": ridge,
             "ring_dim": ring_dim,

@@ -37,7 +37,7 @@ def run(
         str | None,
         typer.Option(
             help="plain (in the clear), ckks (on ciphertexts) or simulate (as ckks, without "
-            "encryption); plain unless told, or ckks with --refresh or --security"
+            "encryption); plain unless told, or ckks with --refresh, --keys or --security"
         ),
     ] = None,
     profile: Annotated[str | None, typer.Option(help="fast or paper")] = None,
@@ -45,6 +45,13 @@ def run(
     schedule: Annotated[str | None, typer.Option(help="trace or public")] = None,
     refresh: Annotated[
         str | None, typer.Option(help="client, bootstrap or none; client unless told")
+    ] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option(
+            help="own (answers come under the user's own key; the default), shared (one secret "
+            "key for all users, as in the paper) or switched (own, and data arrives under it too)"
+        ),
     ] = None,
     security: Annotated[
         int | None, whole_number(text="bits of security: 128, 192 or 256; 128 unless told")
@@ -78,6 +85,7 @@ def run(
         bonus=bonus,
         schedule=schedule,
         refresh=refresh,
+        keys=keys,
         security=security,
         seed=seed,
         dim=dim,

@@ -8,7 +8,15 @@ engine.decrypt(total, secret_key=keys.secret)
 """
 
 from helba.engine.engine import Engine
-from helba.engine.keys import EvaluationKey, KeySet, PublicKey, SecretKey
+from helba.engine.keys import (
+    EvaluationKey,
+    KeyPair,
+    KeySet,
+    PublicKey,
+    Recipient,
+    ReencryptionKey,
+    SecretKey,
+)
 from helba.engine.opening import OpeningReply, OpeningRequest, PendingOpening
 from helba.engine.refresh import PendingRefresh, RefreshReply, RefreshRequest
 from helba.engine.scheme import SCHEMES, Scheme, get_scheme
@@ -20,12 +28,15 @@ __all__ = [
     "EncryptedVector",
     "Engine",
     "EvaluationKey",
+    "KeyPair",
     "KeySet",
     "OpeningReply",
     "OpeningRequest",
     "PendingOpening",
     "PendingRefresh",
     "PublicKey",
+    "Recipient",
+    "ReencryptionKey",
     "RefreshReply",
     "RefreshRequest",
     "Scheme",

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from helba.engine.keys import EvaluationKey, PublicKey
+from helba.engine.keys import EvaluationKey, PublicKey, ReencryptionKey
 from helba.engine.primitives import Array, Primitives
 from helba.engine.tally import Tally
 from helba.engine.vector import Body, EncryptedVector
@@ -125,6 +125,15 @@ class Bookkeeping(Primitives):
         if self.evaluation_key is None:
             raise MissingKey("this engine has no evaluation key: it only encrypts")
         return self.evaluation_key
+
+    def _require_way(self, key: ReencryptionKey, *, level: int) -> None:
+        """Raise unless `key` leads from this engine's key, for vectors of `level`."""
+        if not key.belongs_to(self.public_key):
+            raise WrongVector("the re-encryption key is of another owner")
+        if level < key.level:
+            raise MissingKey(
+                f"the re-encryption key serves level {key.level} and later, not {level}"
+            )
 
     def _require_slots(self, slots: int) -> None:
         most = self.parameters.max_slots

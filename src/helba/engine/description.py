@@ -1,4 +1,4 @@
-"""What a key's envelope says about it: parameters, whose it is, what an evaluation key can do.
+"""What a key's envelope says about it: parameters, whose it is, what it can do, where it leads.
 
 It is JSON in one form only, so that equal keys have equal bytes. Reading it checks the parameters
 again, with the security table: bytes cannot make parameters that the program itself would refuse.
@@ -17,10 +17,11 @@ from helba.errors import DamagedData, HelbaError
 from helba.planning.parameters import Parameters, insecure_parameters
 from helba.planning.security import RING_DIMS
 
-__all__ = ["Description"]
+__all__ = ["Description", "Destination"]
 
 _NUMBERS = ("ring_dim", "depth", "scale_bits", "digits", "first_bits")
 _FIELDS = {*_NUMBERS, "security", "secret"}
+_TAG = re.compile(r"[a-z0-9-]{1,48}")
 _IDENTITY = re.compile(r"(?:[0-9a-f]{64})?")
 _LEAST_RING_DIM = 1 << 4  # OpenFHE works from there on; only insecure parameters go below 2^13
 # what a document of any other form runs into
@@ -36,27 +37,39 @@ _REFUSALS = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class Destination:
+    """Whose key a re-encryption key leads to, and the least level that it serves."""
+
+    tag: str
+    identity: str
+    level: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Description:
     """`parameters` of a key; `rotations` and `bootstrap_slots` of an evaluation key.
 
     `identity` is the digest of the public key that the key belongs to, and empty in a scheme
-    without public keys to speak of.
+    without public keys to speak of. `leads_to` is for re-encryption keys only.
     """
 
     parameters: Parameters
     identity: str = ""
     rotations: tuple[int, ...] = ()
     bootstrap_slots: int = 0
+    leads_to: Destination | None = None
 
     def to_bytes(self) -> bytes:
         """Return the one way to write it."""
         fields = asdict(self.parameters)
-        document = {
+        document: dict[str, Any] = {
             "identity": self.identity,
             "parameters": {name: fields[name] for name in sorted(_FIELDS)},
             "rotations": list(self.rotations),
             "bootstrap_slots": self.bootstrap_slots,
         }
+        if self.leads_to is not None:
+            document["leads_to"] = asdict(self.leads_to)
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -76,6 +89,7 @@ class Description:
                 identity=_read_identity(document["identity"]),
                 rotations=_read_steps(document["rotations"], below=parameters.max_slots),
                 bootstrap_slots=_read_number(document["bootstrap_slots"]),
+                leads_to=_read_destination(document.get("leads_to"), most=parameters.depth),
             )
             require_bootstrap(parameters, slots=found.bootstrap_slots)
         except _REFUSALS as error:
@@ -106,6 +120,17 @@ def _read_identity(value: Any) -> str:
     if type(value) is not str or _IDENTITY.fullmatch(value) is None:
         raise ValueError("not an identity")
     return value
+
+
+def _read_destination(fields: Any, *, most: int) -> Destination | None:
+    if fields is None:
+        return None
+    level, tag = _read_number(fields["level"]), fields["tag"]
+    if not 0 <= level <= most:
+        raise ValueError("not a level")
+    if type(tag) is not str or _TAG.fullmatch(tag) is None:
+        raise ValueError("not a tag")
+    return Destination(tag=tag, identity=_read_identity(fields["identity"]), level=level)
 
 
 def _read_steps(steps: Iterable[Any], *, below: int) -> tuple[int, ...]:

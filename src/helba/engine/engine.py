@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from helba.engine.batching import Batching
 from helba.engine.keys import SecretKey
+from helba.engine.leaving import Leaving
 from helba.engine.masking import Masking
 from helba.engine.primitives import Array
 from helba.engine.serialiser import Serialiser
@@ -41,7 +42,7 @@ __all__ = ["Engine"]
 Term = tuple[EncryptedVector, float]
 
 
-class Engine(Masking, Batching, Serialiser):
+class Engine(Masking, Leaving, Batching, Serialiser):
     """Encrypts under `public_key`; computes if it has `evaluation_key`. It cannot decrypt alone."""
 
     # -- in and out

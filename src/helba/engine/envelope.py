@@ -26,6 +26,7 @@ __all__ = [
     "KINDS",
     "Envelope",
     "kind_of",
+    "require_digest",
     "seal",
     "unseal",
 ]
@@ -49,6 +50,7 @@ KINDS = (
     "opening reply",
     "pending refresh",
     "pending opening",
+    "re-encryption key",
 )
 NAME = re.compile(rb"([a-z0-9. -]+)\x00*")
 
@@ -114,9 +116,7 @@ def unseal(
     expected = HEADER.size + detail_bytes + payload_bytes + DIGEST_BYTES
     if len(view) != expected:
         raise DamagedData(f"the data has {len(view)} bytes and announces {expected}")
-    digest = hashlib.blake2b(view[:-DIGEST_BYTES], digest_size=DIGEST_BYTES)
-    if digest.digest() != view[-DIGEST_BYTES:]:
-        raise DamagedData("the digest is wrong: the data was changed or cut")
+    require_digest(view)
     if fields[2] >= len(KINDS) or KINDS[fields[2]] != kind:
         raise DamagedData(f"the data is no {kind}")
     found = Envelope(
@@ -134,6 +134,14 @@ def unseal(
     if found.library != library:
         raise DamagedData(f"the {kind} was written by {found.library}; this is {library}")
     return found, view[HEADER.size + detail_bytes : -DIGEST_BYTES]
+
+
+def require_digest(data: bytes | memoryview) -> None:
+    """Raise `DamagedData` unless the digest at the end is that of the bytes before it."""
+    view = _flat(data)
+    digest = hashlib.blake2b(view[:-DIGEST_BYTES], digest_size=DIGEST_BYTES)
+    if digest.digest() != view[-DIGEST_BYTES:]:
+        raise DamagedData("the digest is wrong: the data was changed or cut")
 
 
 def kind_of(data: bytes | memoryview) -> str | None:

@@ -1,7 +1,7 @@
 """Keys by who may hold them: anybody, the server, the owner.
 
 They are separate types, so that a function that needs the secret key says so in its signature, and
-a process that was given the other two has nothing to decrypt with. No key prints or pickles.
+a process that was given the others has nothing to decrypt with. No key prints or pickles.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from helba.errors import InvalidInput, require_whole
+from helba.errors import InvalidInput, WrongVector, require_whole
 from helba.planning.bootstrap import BOOTSTRAP_LEVELS
 from helba.planning.parameters import Parameters
 
 __all__ = [
     "EvaluationKey",
+    "KeyPair",
     "KeySet",
     "PublicKey",
+    "Recipient",
+    "ReencryptionKey",
     "SecretKey",
     "normal_steps",
     "require_bootstrap",
@@ -77,6 +80,55 @@ class EvaluationKey(_Key):
         super().__init__(parameters=parameters, tag=tag, payload=payload, identity=identity)
         self.rotations = frozenset(rotations)
         self.bootstrap_slots = bootstrap_slots
+
+
+class ReencryptionKey(_Key):
+    """Turns vectors of its owner, with at least `level` levels used, into vectors of a recipient.
+
+    It holds the owner's secret key, encrypted under the recipient's: a secret of whoever
+    re-encrypts, and together with the recipient's secret key it is the owner's.
+    """
+
+    def __init__(
+        self,
+        *,
+        parameters: Parameters,
+        tag: str,
+        payload: Any,
+        recipient_tag: str,
+        level: int = 0,
+        identity: str = "",
+        recipient_identity: str = "",
+    ) -> None:
+        super().__init__(parameters=parameters, tag=tag, payload=payload, identity=identity)
+        self.recipient_tag = recipient_tag
+        self.recipient_identity = recipient_identity
+        self.level = level
+
+    def leads_to(self, key: _Key) -> bool:
+        """Whether the owner of `key` is the recipient, as far as that can be told."""
+        recipient = (self.recipient_tag, self.parameters, self.recipient_identity)
+        return recipient == (key.tag, key.parameters, key.identity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipient:
+    """Where a vector may go: the key that leads there, and the public key to encrypt under."""
+
+    key: ReencryptionKey
+    public_key: PublicKey
+
+    def __post_init__(self) -> None:
+        if not self.key.leads_to(self.public_key):
+            raise WrongVector("the re-encryption key leads to another public key")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyPair:
+    """What a user makes: `public` for the authority, `secret` for nobody else."""
+
+    public: PublicKey
+    secret: SecretKey
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,10 +12,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import Any
 
-from helba.engine.description import Description
+from helba.engine.description import Description, Destination
 from helba.engine.envelope import Envelope, seal, unseal
-from helba.engine.keys import EvaluationKey, PublicKey, SecretKey, normal_steps
+from helba.engine.keys import (
+    EvaluationKey,
+    PublicKey,
+    ReencryptionKey,
+    SecretKey,
+    normal_steps,
+)
 from helba.errors import DamagedData
 from helba.planning.parameters import Parameters
 
@@ -117,10 +124,54 @@ class KeySerialiser(ABC):
         self._admit("secret key", description, len(payload), chosen=parameters is not None)
         return self._load_secret_key(payload, description=description, tag=envelope.tag)
 
+    def reencryption_key_to_bytes(self, key: ReencryptionKey) -> bytes:
+        """Return a re-encryption key as bytes: for the server only, and a secret of it.
+
+        Levels that the key does not serve are left out.
+        """
+        leads_to = Destination(
+            tag=key.recipient_tag, identity=key.recipient_identity, level=key.level
+        )
+        description = Description(
+            parameters=key.parameters, identity=key.identity, leads_to=leads_to
+        )
+        payload = self._dump_reencryption_key(key)
+        return self._write("re-encryption key", key, description, payload)
+
+    def reencryption_key_from_bytes(
+        self,
+        data: bytes | memoryview,
+        *,
+        parameters: Parameters | None = None,
+        allow_insecure: bool = False,
+    ) -> ReencryptionKey:
+        """Return the re-encryption key, of `parameters` if they are given, or raise `DamagedData`.
+
+        As for an evaluation key, a false one gives false results.
+        """
+        kind = "re-encryption key"
+        envelope, description, payload = self._read(
+            kind, data, expected=parameters, allow_insecure=allow_insecure
+        )
+        to = description.leads_to
+        if to is None:
+            raise DamagedData("the re-encryption key does not say where it leads")
+        self._admit(kind, description, len(payload), chosen=parameters is not None)
+        loaded = self._load_reencryption_key(payload, description=description, tag=envelope.tag)
+        return ReencryptionKey(
+            parameters=description.parameters,
+            tag=envelope.tag,
+            payload=loaded,
+            recipient_tag=to.tag,
+            level=to.level,
+            identity=description.identity,
+            recipient_identity=to.identity,
+        )
+
     def _write(
         self,
         kind: str,
-        key: PublicKey | EvaluationKey | SecretKey,
+        key: PublicKey | EvaluationKey | SecretKey | ReencryptionKey,
         description: Description,
         *payload: bytes,
     ) -> bytes:
@@ -152,6 +203,8 @@ class KeySerialiser(ABC):
             raise DamagedData(f"a {kind} has neither slots nor level")
         if kind != "evaluation key" and (description.rotations or description.bootstrap_slots):
             raise DamagedData(f"a {kind} neither rotates nor bootstraps")
+        if kind != "re-encryption key" and description.leads_to is not None:
+            raise DamagedData(f"a {kind} leads nowhere")
         return envelope, description, payload
 
     # -- what a scheme implements
@@ -175,6 +228,16 @@ class KeySerialiser(ABC):
     @abstractmethod
     def _dump_secret_key(self, key: SecretKey) -> bytes:
         """As for the public key."""
+
+    @abstractmethod
+    def _dump_reencryption_key(self, key: ReencryptionKey) -> bytes:
+        """As for the public key, without what levels before the key's own would need."""
+
+    @abstractmethod
+    def _load_reencryption_key(
+        self, data: memoryview, *, description: Description, tag: str
+    ) -> Any:
+        """The key's payload, or `DamagedData`."""
 
     @abstractmethod
     def _load_public_key(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from helba.engine.engine import Engine
-from helba.engine.keys import EvaluationKey, PublicKey, SecretKey
+from helba.engine.keys import EvaluationKey, PublicKey, ReencryptionKey, SecretKey
 from helba.engine.primitives import Array
 from helba.engine.simulator import FRACTION_BITS, Clear, Masked, SimulatedEngine, SimulatorScheme
 from helba.engine.vector import Body
@@ -70,7 +70,11 @@ class NoisyEngine(SimulatedEngine):
             total = self._erring(total, self._switch_bound(body))
         return total
 
-    def _answer_refresh(self, request: Any, secret_key: SecretKey) -> Any:
-        reply = super()._answer_refresh(request, secret_key)
+    def _reencrypt(self, body: Body, key: ReencryptionKey) -> Any:
+        made = super()._reencrypt(body, key)
+        return self._erring(made, lambda n: self.model.reencryption(n, level=body.level))
+
+    def _answer_refresh(self, request: Any, secret_key: SecretKey, under: PublicKey) -> Any:
+        reply = super()._answer_refresh(request, secret_key, under)
         error = self._drawn(len(reply.integers), self.model.encryption) * 2.0**FRACTION_BITS
         return Masked(reply.integers + error.astype(np.int64).astype(np.uint64), reply.noise)

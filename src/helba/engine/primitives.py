@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from helba.engine.keys import SecretKey
+from helba.engine.keys import PublicKey, Recipient, ReencryptionKey, SecretKey
 from helba.engine.vector import Body
 
 __all__ = ["Array", "Primitives"]
@@ -113,19 +113,27 @@ class Primitives(ABC):
         """The same ciphertext, of that period, read as one copy."""
 
     @abstractmethod
-    def _begin_refresh(self, body: Body) -> tuple[Any, Any]:
-        """What the owner gets, masked and re-randomised, and the mask that stays."""
+    def _reencrypt(self, body: Body, key: ReencryptionKey) -> Any:
+        """The same value of degree 1, under the recipient's key."""
 
     @abstractmethod
-    def _answer_refresh(self, request: Any, secret_key: SecretKey) -> Any:
-        """The owner's step."""
+    def _flood(self, body: Body, slots: int, amount: float) -> Any:
+        """The value of degree 1 plus a fresh encryption of noise, `amount` at most in a slot."""
+
+    @abstractmethod
+    def _begin_refresh(self, body: Body, to: Recipient | None) -> tuple[Any, Any]:
+        """What the helper gets, masked and re-randomised under its key, and the mask that stays."""
+
+    @abstractmethod
+    def _answer_refresh(self, request: Any, secret_key: SecretKey, under: PublicKey) -> Any:
+        """The helper's step: what it decrypts, encrypted again under `under`."""
 
     @abstractmethod
     def _finish_refresh(self, reply: Any, mask: Any) -> Any:
         """The value without its mask, at level 0."""
 
     @abstractmethod
-    def _begin_opening(self, body: Body, slots: int) -> tuple[Any, Any]:
+    def _begin_opening(self, body: Body, slots: int, to: Recipient | None) -> tuple[Any, Any]:
         """As for `_begin_refresh`; the mask is as `_finish_opening` needs it."""
 
     @abstractmethod

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from typing import Any
 
 from helba.engine.engine import Engine
-from helba.engine.keys import EvaluationKey, KeySet, PublicKey
+from helba.engine.keys import (
+    EvaluationKey,
+    KeyPair,
+    KeySet,
+    PublicKey,
+    ReencryptionKey,
+    SecretKey,
+)
 from helba.engine.keyserialiser import KeySerialiser
-from helba.errors import RunFailed, require_choice
+from helba.errors import RunFailed, WrongVector, require_choice, require_whole
 from helba.planning.parameters import Parameters
 
 __all__ = ["SCHEMES", "Scheme", "get_scheme"]
@@ -30,6 +38,40 @@ class Scheme(KeySerialiser):
         self, parameters: Parameters, *, rotations: Iterable[int] = (), bootstrap_slots: int = 0
     ) -> KeySet:
         """Return fresh keys from the system's generator; `rotations` are steps to the left."""
+
+    @abstractmethod
+    def generate_pair(self, parameters: Parameters) -> KeyPair:
+        """Return a fresh pair: it encrypts and decrypts, and nobody computes with it."""
+
+    def make_reencryption_key(
+        self, secret_key: SecretKey, *, recipient: PublicKey | SecretKey, level: int = 0
+    ) -> ReencryptionKey:
+        """Return the key from the owner of `secret_key` to the recipient.
+
+        It serves vectors with at least `level` levels used, and is the smaller for it. With the
+        recipient's secret key it errs less; nobody has that but who rotates keys of its own.
+        """
+        if recipient.parameters != secret_key.parameters:
+            raise WrongVector("the keys are of different parameters")
+        if recipient.belongs_to(secret_key):
+            raise WrongVector("a re-encryption key leads to somebody else")
+        require_whole("level", level, least=0, most=secret_key.parameters.depth)
+        payload = self._make_reencryption_key(secret_key, recipient)
+        return ReencryptionKey(
+            parameters=secret_key.parameters,
+            tag=secret_key.tag,
+            payload=payload,
+            recipient_tag=recipient.tag,
+            level=level,
+            identity=secret_key.identity,
+            recipient_identity=recipient.identity,
+        )
+
+    @abstractmethod
+    def _make_reencryption_key(
+        self, secret_key: SecretKey, recipient: PublicKey | SecretKey
+    ) -> Any:
+        """The payload of such a key."""
 
     @abstractmethod
     def engine(

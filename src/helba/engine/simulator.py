@@ -21,12 +21,16 @@ from helba.engine.description import Description
 from helba.engine.engine import Engine
 from helba.engine.keys import (
     EvaluationKey,
+    KeyPair,
     KeySet,
     PublicKey,
+    Recipient,
+    ReencryptionKey,
     SecretKey,
     normal_steps,
     require_bootstrap,
 )
+from helba.engine.leaving import draw_coefficient_flood, draw_slot_flood
 from helba.engine.opening import draw_flood
 from helba.engine.packing import pack_words, unpack_words
 from helba.engine.primitives import Array
@@ -43,6 +47,7 @@ LIBRARY = "simulator 1"
 TAG_PREFIX = "simulated-"
 # A bound that says nothing any more; products of it are still finite.
 NO_BOUND = 1e100
+FLOODED_COEFFICIENTS = 4
 FRACTION_BITS = 40  # of the fixed-point numbers that a simulated refresh masks
 
 
@@ -90,6 +95,16 @@ class SimulatorScheme(Scheme):
             secret=SecretKey(parameters=parameters, tag=tag, payload=None),
         )
 
+    def generate_pair(self, parameters: Parameters) -> KeyPair:
+        """Return tokens that are told apart like real keys."""
+        keys = self.generate_keys(parameters)
+        return KeyPair(public=keys.public, secret=keys.secret)
+
+    def _make_reencryption_key(
+        self, secret_key: SecretKey, recipient: PublicKey | SecretKey
+    ) -> Any:
+        return None
+
     def engine(
         self, public_key: PublicKey, *, evaluation_key: EvaluationKey | None = None
     ) -> Engine:
@@ -106,6 +121,14 @@ class SimulatorScheme(Scheme):
 
     def _dump_secret_key(self, key: SecretKey) -> bytes:
         return _empty(key)
+
+    def _dump_reencryption_key(self, key: ReencryptionKey) -> bytes:
+        return _empty(key)
+
+    def _load_reencryption_key(
+        self, data: memoryview, *, description: Description, tag: str
+    ) -> Any:
+        _require_token(data, tag)
 
     def _load_public_key(
         self, data: memoryview, *, description: Description, tag: str
@@ -266,7 +289,20 @@ class SimulatedEngine(Engine):
             raise WrongVector(f"the vector does not repeat every {slots} slots")
         return Clear(copies[0].copy(), noise.max(axis=0))
 
-    def _begin_refresh(self, body: Body) -> tuple[Any, Any]:
+    def _reencrypt(self, body: Body, key: ReencryptionKey) -> Any:
+        a = _clear(body)
+        added = self.model.reencryption(self.parameters.max_slots, level=body.level)
+        return Clear(a.values, a.noise + added)
+
+    def _flood(self, body: Body, slots: int, amount: float) -> Any:
+        a = _clear(body)
+        values = a.values + draw_slot_flood(slots, amount=amount)
+        for _ in range(FLOODED_COEFFICIENTS):  # a few that stand for the 2s of a slot
+            each = draw_coefficient_flood(slots, slots=1, amount=amount)
+            values += each * 2.0 / FLOODED_COEFFICIENTS
+        return self._bounded(values, a.noise + self._encryption + amount, body)
+
+    def _begin_refresh(self, body: Body, to: Recipient | None) -> tuple[Any, Any]:
         a, count = _clear(body), len(_clear(body).values)
         largest = self.most_masked
         if not _largest(a.values) <= largest:
@@ -276,7 +312,7 @@ class SimulatedEngine(Engine):
         added = 2.0 * self._rescaling + self._encryption
         return Masked(fixed + mask, a.noise + added), mask
 
-    def _answer_refresh(self, request: Any, secret_key: SecretKey) -> Any:
+    def _answer_refresh(self, request: Any, secret_key: SecretKey, under: PublicKey) -> Any:
         return Masked(request.integers, request.noise + self._encryption)
 
     def _finish_refresh(self, reply: Any, mask: Any) -> Any:
@@ -285,8 +321,8 @@ class SimulatedEngine(Engine):
         rounding = self.model.representation(_largest(values), slots=len(values))
         return Clear(values, reply.noise + 2.0**-FRACTION_BITS + rounding)
 
-    def _begin_opening(self, body: Body, slots: int) -> tuple[Any, Any]:
-        return self._begin_refresh(body)
+    def _begin_opening(self, body: Body, slots: int, to: Recipient | None) -> tuple[Any, Any]:
+        return self._begin_refresh(body, to)
 
     def _answer_opening(self, request: Any, secret_key: SecretKey, slots: int, flood: float) -> Any:
         noise = draw_flood(slots, bound=flood * 2.0**FRACTION_BITS).astype(np.uint64)
@@ -363,7 +399,7 @@ def _clear(body: Body) -> Clear:
     return payload
 
 
-def _empty(key: PublicKey | EvaluationKey | SecretKey) -> bytes:
+def _empty(key: PublicKey | EvaluationKey | SecretKey | ReencryptionKey) -> bytes:
     if not key.tag.startswith(TAG_PREFIX):
         raise WrongVector("the key is not one of the simulator")
     return b""

@@ -23,12 +23,13 @@ from helba.experiments.progress import note
 from helba.experiments.runner import settings_for
 from helba.problems import Problem, Round, make_problem
 
-__all__ = ["SIZES", "bench_ratio", "bench_round", "bench_update", "choose_sizes"]
+__all__ = ["SIZES", "bench_keys", "bench_ratio", "bench_round", "bench_update", "choose_sizes"]
 
 SIZES = ((2, 2), (8, 8), (16, 16))
 HORIZON, TOY_HORIZON = 1000, 130
 SEED = 0
 MOST_RUNS = 1000
+KEYS = ("own", "shared")
 # An update is due after every round at first, but for the first one or two.
 ROUNDS_PER_UPDATE = 4
 
@@ -144,6 +145,42 @@ def bench_ratio(
     }
 
 
+def bench_keys(
+    *, rounds: int = 10, security: int = 128, seed: int = 0, engine: str = "ckks"
+) -> dict[str, Any]:
+    """Play the same rounds of the toy problem with own and with shared keys, in turns."""
+    require_whole("rounds", rounds, least=1, most=TOY_HORIZON)
+    problems = {keys: make_problem("toy", seed=seed) for keys in KEYS}
+    plays = {}
+    for keys, problem in problems.items():
+        note(f"keys {keys}")
+        settings = settings_for(problem, horizon=TOY_HORIZON)
+        plays[keys] = _open(settings, security=security, engine=engine, keys=keys)
+    shown = {keys: problem.rounds(rounds) for keys, problem in problems.items()}
+    for _ in range(rounds):
+        for keys, play in plays.items():
+            _play_round(play, next(shown[keys]))
+    clocks = {keys: play.clock for keys, play in plays.items()}
+    seconds = {keys: clock.seconds / rounds for keys, clock in clocks.items()}
+    without = {
+        keys: (clock.recommendation.total + clock.report.total) / rounds
+        for keys, clock in clocks.items()
+    }
+    return {
+        "problem": "toy",
+        "rounds": rounds,
+        "security": security,
+        "seed": seed,
+        **{f"{keys}_seconds_per_round": value for keys, value in seconds.items()},
+        "ratio": seconds["own"] / seconds["shared"],
+        **{f"{keys}_seconds_without_updates": value for keys, value in without.items()},
+        "ratio_without_updates": without["own"] / without["shared"],
+        "updates": {keys: play.updates for keys, play in plays.items()},
+        "peak_memory_bytes": peak_memory(),
+        "parameters": describe_parameters(plays["own"].deployment.parameters),
+    }
+
+
 def _plays(
     sizes: Sequence[Size], *, security: int, engine: str
 ) -> Iterator[tuple[dict[str, int], Problem, EncryptedPlay]]:
@@ -159,8 +196,10 @@ def _plays(
         )
 
 
-def _open(settings: Settings, *, security: int, engine: str) -> EncryptedPlay:
-    return make_play(plan_play(settings, engine=engine, security=security, refresh="client"))
+def _open(settings: Settings, *, security: int, engine: str, keys: str = "own") -> EncryptedPlay:
+    return make_play(
+        plan_play(settings, engine=engine, security=security, refresh="client", keys=keys)
+    )
 
 
 def _play_round(play: EncryptedPlay, shown: Round) -> None:

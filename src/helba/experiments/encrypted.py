@@ -26,6 +26,7 @@ from helba.experiments.tie import ComparisonCertificate
 from helba.planning.parameters import Parameters
 from helba.protocol import Authority, Deployment, EncryptedBandit
 from helba.protocol.bandit import deployment_for
+from helba.protocol.codec import Codec
 from helba.protocol.process import ServerProcess, write_server_files
 
 __all__ = [
@@ -52,7 +53,7 @@ class EncryptedPlay(Policy):
         super().__init__(deployment.settings)
         self._process = server
         link = authority.make_server() if server is None else server
-        self.clock = TimedServer(link, fingerprint=deployment.fingerprint)
+        self.clock = TimedServer(link, codec=Codec(deployment))
         self.bandit = EncryptedBandit(self.settings, authority=authority, server=self.clock)
         self.twin = twin_of(deployment)
         self._certificate = ComparisonCertificate(deployment)
@@ -117,11 +118,14 @@ class EncryptedPlay(Policy):
         round_seconds = clock.recommendation.total + clock.report.total
         return {
             "refresh": self.deployment.refresh,
+            "keys": self.deployment.keys,
             "security": self.deployment.parameters.security,
             "rejected": status.rejected,
             "lag": status.lag,
             "test_band": self.deployment.test_band,
             "test_disclosure": self.deployment.test_disclosure,
+            "bits_returned": status.bits,
+            "bit_budget": status.bit_budget,
             "bytes_up": self.bandit.bytes_up,
             "bytes_down": self.bandit.bytes_down,
             "bytes_up_per_round": self.bandit.bytes_up / rounds,
@@ -135,13 +139,15 @@ class EncryptedPlay(Policy):
         }
 
 
-def plan_play(settings: Settings, *, engine: str, security: int, refresh: str) -> Deployment:
+def plan_play(
+    settings: Settings, *, engine: str, security: int, refresh: str, keys: str
+) -> Deployment:
     """Plan a run and say so; `RunFailed` at once where OpenFHE is asked for and is not there."""
     get_scheme(engine)
     if engine == "simulate":
         note(SIMULATOR)
     note("planning")
-    return deployment_for(settings, engine=engine, security=security, refresh=refresh)
+    return deployment_for(settings, engine=engine, security=security, refresh=refresh, keys=keys)
 
 
 def make_play(deployment: Deployment, *, separate: bool = False) -> EncryptedPlay:

@@ -62,7 +62,7 @@ def _promises(plan: Plan) -> list[tuple[str, str, str]]:
 
 
 def _costs(plan: Plan) -> list[tuple[str, str, str]]:
-    size, keys = plan.switching_key_bytes, plan.evaluation_key_bytes
+    keys = plan.evaluation_key_bytes
     rows = [
         ("a round", _seconds(plan.seconds_per_round), f"predicted; {plan.calibration}"),
         ("an update", _seconds(plan.seconds_per_update), f"{plan.updates} or more in all"),
@@ -75,7 +75,7 @@ def _costs(plan: Plan) -> list[tuple[str, str, str]]:
         ("down", _bytes(plan.bytes_down), "the answer of a round, compressed"),
         ("evaluation keys", _bytes(keys), f"{len(plan.rotations)} rotations, and products"),
         ("memory", _bytes(plan.memory_bytes), _memory_of(plan)),
-        ("re-encryption key", _bytes(size), "for each user, at the server"),
+        ("re-encryption key", _bytes(plan.reencryption_key_bytes), "for each user, at the server"),
     ]
     if plan.request.refresh == "client":
         both = _bytes(plan.refresh_bytes_up + plan.refresh_bytes_down)

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from helba.protocol.bandit import ServerLink
-from helba.protocol.messages import TaskReply, decode
+from helba.protocol.codec import Codec
+from helba.protocol.messages import Report, TaskReply
 from helba.protocol.server import Status
 
 __all__ = ["Share", "TimedServer"]
@@ -43,9 +44,9 @@ class TimedServer:
     Help that a recommendation or an update test needs counts as part of the round.
     """
 
-    def __init__(self, server: ServerLink, *, fingerprint: str) -> None:
+    def __init__(self, server: ServerLink, *, codec: Codec) -> None:
         self._server = server
-        self._fingerprint = fingerprint
+        self._codec = codec
         self.recommendation = Share()
         self.report = Share()
         self.update = Share()
@@ -94,11 +95,11 @@ class TimedServer:
             own, theirs = self.recommendation, self.recommendation
         elif seen.received == 0:
             theirs = self.report
-            seen.helping = bool(self._server.tasks()) or self._attempts() > seen.attempts
+            seen.helping = self._needs_help(data) or self._attempts() > seen.attempts
             own = seen.help if seen.helping else self.report
         else:
             own, theirs = seen.help, seen.help
-            message = decode(data, deployment=self._fingerprint)
+            message = self._codec.decode(data)
             seen.refreshes += isinstance(message, TaskReply) and message.work == "refresh"
         if seen is not None:
             seen.received += 1
@@ -107,9 +108,21 @@ class TimedServer:
         self._left = time.perf_counter()
         return replies
 
-    def tasks(self) -> tuple[bytes, ...]:
+    def tasks(self, user: bytes) -> tuple[bytes, ...]:
         """Pass it on."""
-        return self._server.tasks()
+        return self._server.tasks(user)
+
+    def enrol(self, enrolment: bytes) -> None:
+        """Pass it on."""
+        self._server.enrol(enrolment)
+
+    def introduce(self, user: bytes, inward_key: bytes) -> None:
+        """Pass it on."""
+        self._server.introduce(user, inward_key)
+
+    def rotate(self, rotation: bytes) -> tuple[bytes, ...]:
+        """Pass it on."""
+        return self._server.rotate(rotation)
 
     def notice(self) -> bytes:
         """Pass it on."""
@@ -118,6 +131,11 @@ class TimedServer:
     def status(self) -> Status:
         """Pass it on."""
         return self._server.status()
+
+    def _needs_help(self, data: bytes) -> bool:
+        """Whether the server has a task for the sender of a report."""
+        message = self._codec.decode(data)
+        return isinstance(message, Report) and bool(self._server.tasks(message.user))
 
     def _attempts(self) -> int:
         status = self._server.status()

@@ -3,7 +3,9 @@
 A batch goes from the users' ciphertexts to one answer for each: the ciphertexts are added up, one
 evaluation compares everybody's arms, and every answer is cleared of the others and flooded. All of
 that counts in `recommendations_per_second`; reading the users' messages and writing the answers
-counts in `recommendations_per_second_with_messages`. What users do themselves is reported beside,
+counts in `recommendations_per_second_with_messages`. With keys of their own, every answer is also
+re-encrypted to its user and flooded under its key: `recommendations_per_second_with_own_keys`, with
+messages. What users do themselves is reported beside,
 and `core_seconds`, what a batch takes of one core, messages apart: on a busy machine that is less
 than it takes by the clock.
 
@@ -33,6 +35,7 @@ from helba.planning.planner import make_plan
 from helba.planning.request import PlanRequest
 from helba.planning.score import ScoreLayout, most_users
 from helba.planning.score_packing import pack_contexts, pack_model, read_answer
+from helba.planning.sizes import outward_level
 
 __all__ = ["measure_throughput"]
 
@@ -75,6 +78,7 @@ def measure_throughput(
         served += run_parallel(server.serve, range(cores), threads=cores)
         walls.append(time.perf_counter() - began)
     messages = server.measure_messages(list(served[-1].answers.values()), cores=cores)
+    own = server.measure_own_keys(list(served[-1].answers.values()), cores=cores)
     count, parameters = batch.layout.users, plan.parameters
     wall = sum(walls) / len(served)
     return {
@@ -83,10 +87,13 @@ def measure_throughput(
         "users": count,
         "recommendations_per_second": count / wall,
         "recommendations_per_second_with_messages": count / (wall + messages.seconds / cores),
+        "recommendations_per_second_with_own_keys": count
+        / (wall + (own + messages.seconds) / cores),
         "seconds": {  # of one core and one batch
             "adding": float(np.mean([each.adding for each in served])),
             "evaluation": float(np.mean([each.evaluation for each in served])),
             "clearing": float(np.mean([each.clearing for each in served])),
+            "own_keys": own,
             "reading": messages.reading,
             "writing": messages.writing,
         },
@@ -300,6 +307,32 @@ class _Server:
             evaluation=evaluation,
             clearing=clearing,
         )
+
+    def measure_own_keys(self, answers: Sequence[EncryptedVector], *, cores: int) -> float:
+        """Return the seconds of one core to re-encrypt and flood all answers of a batch.
+
+        A few users stand for all.
+        """
+        engine, scheme, plan = self.batch.engine, get_scheme("ckks"), self.batch.plan
+        lines = []
+        for _ in range(cores):
+            pair = scheme.generate_pair(plan.parameters)
+            key = scheme.make_reencryption_key(
+                self.batch.keys.secret,
+                recipient=pair.public,
+                level=outward_level(plan.parameters),
+            )
+            lines.append((key, scheme.engine(pair.public)))
+
+        def leave(index: int) -> None:
+            key, theirs = lines[index % cores]
+            moved = engine.reencrypt(answers[index % len(answers)], key=key)
+            theirs.flood(moved, amount=plan.flood)
+
+        run_parallel(leave, range(cores), threads=cores)  # sets everything up
+        began = time.perf_counter()
+        run_parallel(leave, range(cores * MESSAGES), threads=cores)
+        return (time.perf_counter() - began) * self.batch.layout.users / MESSAGES
 
     def measure_messages(self, answers: Sequence[EncryptedVector], *, cores: int) -> _Messages:
         """Read what users sent and write answers, a few of each on every core."""

@@ -62,7 +62,11 @@ class ComparisonCertificate:
             noise=self._noise,
         )
         added = score_noise(
-            settings, layout=deployment.scores, parameters=deployment.parameters, scale=scale
+            settings,
+            layout=deployment.scores,
+            parameters=deployment.parameters,
+            scale=scale,
+            keys=deployment.keys,
         )
         if settings.bonus == "sqrt":
             added += root_noise(

@@ -7,7 +7,7 @@ from helba.planning.noise import NoiseModel
 from helba.planning.parameters import Parameters
 from helba.planning.score import ScoreLayout
 
-__all__ = ["clearing_cost", "clearing_noise"]
+__all__ = ["clearing_cost", "clearing_noise", "leaving_noise"]
 
 # Of a slot that is cleared: a comparison, or an update test with its noise, and the flood.
 LARGEST_VALUE = 4.0
@@ -31,3 +31,12 @@ def clearing_noise(layout: ScoreLayout, *, parameters: Parameters) -> float:
     model, slots = NoiseModel(parameters), layout.compare_slots
     encoded = model.encoding(slots) * (1.0 + LARGEST_VALUE)
     return model.encryption(slots) + encoded + model.rescaling(slots)
+
+
+def leaving_noise(slots: int, *, parameters: Parameters) -> float:
+    """Return a bound on what leaving adds to an entry, beside the flood: both are under one key.
+
+    The vector is re-encrypted to its user on the last level, and the flood is encrypted.
+    """
+    model = NoiseModel(parameters)
+    return model.encryption(slots) + model.reencryption(slots, level=parameters.depth)

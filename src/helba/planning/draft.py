@@ -24,7 +24,7 @@ from helba.numerics.inverse import InverseNoise, WarmStart
 from helba.planning.bootstrap import BOOTSTRAP_LEVELS
 from helba.planning.calibration import Calibration
 from helba.planning.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_of
-from helba.planning.clearing import clearing_noise
+from helba.planning.clearing import clearing_noise, leaving_noise
 from helba.planning.extent import count_updates, score_extent
 from helba.planning.flooding import answer_flood
 from helba.planning.latency import chain_seconds
@@ -156,6 +156,7 @@ class Workshop:
             refresh=self.request.refresh,
             levels=levels - self.reserved,
             renewal_slots=self.renewal_slots,
+            keys=self.request.keys,
         )
         if self.sign is None:
             newton = paper_inverse_steps(settings, matrices=self.matrices)
@@ -242,6 +243,7 @@ class Workshop:
             tree = self.method == "product" and settings.arms > 2
             noise *= (self.layout.padded_arms if tree else 1) / 2.0
             noise += clearing_noise(self.layout, parameters=parameters)
+            noise += leaving_noise(self.layout.compare_slots, parameters=parameters)
             flood = answer_flood(arms=settings.arms, method=self.method)
             relative = argmax_tolerance(
                 sign=self.sign,
@@ -249,7 +251,13 @@ class Workshop:
                 scale=1.0,
                 method=self.method,
                 noise=noise + flood,
-            ) + 2.0 * score_noise(settings, layout=self.layout, parameters=parameters, scale=extent)
+            ) + 2.0 * score_noise(
+                settings,
+                layout=self.layout,
+                parameters=parameters,
+                scale=extent,
+                keys=self.request.keys,
+            )
             if relative > self.sign.resolution or noise > METHOD_MARGIN * CKKS_NOISE:
                 return Limit.PRECISION
             tolerance = relative * extent

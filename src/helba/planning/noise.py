@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from helba.planning.parameters import Parameters
+from helba.planning.parameters import AUXILIARY_PRIME_BITS, Parameters
 
 __all__ = ["TAILS", "NoiseModel"]
 
@@ -25,6 +25,8 @@ SECRET_TAILS = 6.0
 STANDARD_DEVIATION = 3.19
 # Canonical scales differ from 2^scale_bits by less than this factor.
 SCALE_SLACK = 1.001
+# What P is longer than the largest digit, at least; see `parameters`.
+LEAST_MARGIN_BITS = 4
 # Encoding, decoding and constants pass through double precision and a transform of log2(s) steps.
 DOUBLE_PRECISION = 2.0**-52
 
@@ -37,8 +39,8 @@ class NoiseModel:
 
     def encryption(self, slots: int) -> float:
         """Fresh encryption: v e + e0 + e1 s, with ternary v and s, and rounding of the encoding."""
-        weight = 4.0 * self.parameters.ring_dim / 3.0 + 1.0
-        return self._seen(STANDARD_DEVIATION * math.sqrt(weight), slots) + self.encoding(slots)
+        fresh = STANDARD_DEVIATION * self._public_errors
+        return self._seen(fresh, slots) + self.encoding(slots)
 
     def encoding(self, slots: int) -> float:
         """Rounding of a plaintext to integers."""
@@ -54,9 +56,7 @@ class NoiseModel:
 
     def key_switching(self, slots: int) -> float:
         """What a rotation adds: digits times the key's errors over P, and the division by P."""
-        division = (self.parameters.auxiliary_primes + 1.0) / 12.0 + 0.25
-        rounding = math.sqrt(self._secret_weight * division)
-        return self._seen(math.hypot(self._key_deviation, rounding), slots)
+        return self._seen(math.hypot(self._switched(0), self._division), slots)
 
     def pending_key_switching(self, slots: int) -> float:
         """What relinearising or rotating a pending product adds: the scale is there twice."""
@@ -64,6 +64,38 @@ class NoiseModel:
         bias = k / 2.0 * (1.0 + SECRET_TAILS * math.sqrt(self._secret_weight)) * 2.0 * slots
         seen = self.key_switching(slots) + bias / self._scale
         return seen * 2.0**-self.parameters.scale_bits
+
+    def reencryption(self, slots: int, *, level: int = 0, public: bool = True) -> float:
+        """What a key switch to another owner adds at `level`.
+
+        A key made with the recipient's `public` key has errors like fresh encryptions in it. They
+        are large enough for the mean of the digits to show: OpenFHE's are not centred, and a
+        constant times 1 + X + ... + X^(N-1) peaks, at 2/pi times 2s, in the slot whose root is
+        nearest 1.
+        """
+        errors = self._public_errors if public else 1.0
+        own = self._switched(level, errors=errors)
+        peak = 2.0 / math.pi * math.sqrt(2.0 * slots) * self._switched_mean(level, errors=errors)
+        return self._seen(math.hypot(own, peak, self._division), slots)
+
+    def arrival(self, slots: int, *, keys: str, level: int = 0) -> float:
+        """What a user sends: encrypted, and where keys are "switched" re-encrypted at `level`."""
+        switch = self.reencryption(slots, level=level) if keys == "switched" else 0.0
+        return self.encryption(slots) + switch
+
+    def reencryption_trace(self, *, level: int) -> float:
+        """How much a re-encryption at `level` may show of the errors of its key: a total variation.
+
+        What the switch adds is distributed as if these errors were 0, but for a shift by the errors
+        over P (see `engine.leaving`); of what is rounded to whole numbers a shift by x is seen with
+        probability |x| at most. The sum over the coefficients, each at `TAILS` standard deviations,
+        and twice that. It is for one vector: those of many add up.
+        """
+        errors = self._public_errors
+        deviation = math.hypot(
+            self._switched(level, errors=errors), self._switched_mean(level, errors=errors)
+        )
+        return min(1.0, 2.0 * self.parameters.ring_dim * TAILS * deviation)
 
     @property
     def _scale(self) -> float:
@@ -75,14 +107,48 @@ class NoiseModel:
         return 1.0 + 2.0 * self.parameters.ring_dim / 3.0
 
     @property
-    def _key_deviation(self) -> float:
-        """Digits times the key's errors, over P."""
+    def _division(self) -> float:
+        """Rounding of the division by P, of both polynomials."""
+        variance = (self.parameters.auxiliary_primes + 1.0) / 12.0 + 0.25
+        return math.sqrt(self._secret_weight * variance)
+
+    @property
+    def _public_errors(self) -> float:
+        """How much larger errors are under a public key than under a secret one."""
+        return math.sqrt(4.0 * self.parameters.ring_dim / 3.0 + 1.0)
+
+    def _switched(self, level: int, *, errors: float = 1.0) -> float:
+        """Digits of a ciphertext of `level`, less their mean, times the key's errors, over P."""
+        width, digits, ratio = self._digits(level)
+        deviation = STANDARD_DEVIATION * math.sqrt(digits * self.parameters.ring_dim / 12.0)
+        return errors * deviation * (1.0 + width) * ratio
+
+    def _switched_mean(self, level: int, *, errors: float) -> float:
+        """The mean of these digits, half a modulus for each prime, times the errors, over P.
+
+        The first digit is the largest, by the first prime.
+        """
+        width, digits, ratio = self._digits(level)
+        shorter = self.parameters.first_bits - self.parameters.scale_bits
+        like_the_first = 1.0 + (digits - 1) * 4.0**-shorter
+        deviation = STANDARD_DEVIATION * math.sqrt(like_the_first * self.parameters.ring_dim)
+        return errors * deviation * width / 2.0 * ratio
+
+    def _digits(self, level: int) -> tuple[int, int, float]:
+        """Primes in a digit of a ciphertext of `level`, how many digits, and their modulus over P.
+
+        P has at least these primes, sometimes one fewer than `auxiliary_primes`.
+        """
         parameters = self.parameters
-        width = parameters.digit_width
-        digit_bits = parameters.first_bits + (width - 1) * parameters.scale_bits
-        ratio = (1.0 + width) * 2.0 ** (digit_bits - parameters.log2_p)
-        errors = STANDARD_DEVIATION * math.sqrt(parameters.digits * parameters.ring_dim / 12.0)
-        return errors * ratio
+        primes = parameters.depth + 1 - level
+        width = min(parameters.digit_width, primes)
+        digits = math.ceil(primes / parameters.digit_width)
+        widest, bits = (
+            parameters.first_bits + (count - 1) * parameters.scale_bits
+            for count in (parameters.digit_width, width)
+        )
+        auxiliary = math.ceil((widest + LEAST_MARGIN_BITS) / AUXILIARY_PRIME_BITS)
+        return width, digits, 2.0 ** (bits - AUXILIARY_PRIME_BITS * auxiliary)
 
     def _seen(self, deviation: float, slots: int) -> float:
         return TAILS * deviation * math.sqrt(2.0 * slots) / self._scale

@@ -24,8 +24,9 @@ AUXILIARY_PRIME_BITS = 60
 # Observed: OpenFHE 1.6.1 makes P longer than the largest digit by 4 bits, which primes a hair above
 # 2^scale_bits may make one bit longer than its nominal size.
 AUXILIARY_MARGIN_BITS = 4 + 1
-# Primes are taken alternately from below and above 2^scale_bits. Observed for moduli up to 2^1000:
-# from 35 bits on, all of them together are less than 0.02 bits above nominal (at 28 up to 3 bits).
+# Primes are taken alternately from below and above 2^scale_bits. Observed: from 35 bits on, all of
+# them together are less than 0.02 bits above nominal for moduli up to 2^1000, and less than 0.34
+# for the largest of the table (at 28 bits up to 3).
 EXCESS_BITS = 1
 LEAST_SECURE_SCALE_BITS = 35
 # What planner and requests use at most. An answer at the last level may reach 3.1 (a riding test

@@ -9,10 +9,12 @@ from helba.bandits.terms import Accuracy
 from helba.numerics.argmax import Disclosure
 from helba.numerics.certificate import Certificate
 from helba.numerics.composite import CompositeSign
+from helba.planning.flooding import bit_budget
+from helba.planning.noise import NoiseModel
 from helba.planning.parameters import Parameters
 from helba.planning.request import PlanRequest
 from helba.planning.security import max_log2_qp
-from helba.planning.sizes import working_bytes
+from helba.planning.sizes import outward_level, reencryption_key_bytes, working_bytes
 
 __all__ = ["Choice", "Plan"]
 
@@ -76,6 +78,14 @@ class Plan:
         return (1 + len(self.rotations)) * self.switching_key_bytes
 
     @property
+    def reencryption_key_bytes(self) -> int:
+        """What the server keeps for each user: the key to it, and that from it if data switches."""
+        level = outward_level(self.parameters)
+        outward = reencryption_key_bytes(self.parameters, level=level)
+        inward = self.switching_key_bytes if self.request.keys == "switched" else 0
+        return 0 if self.request.keys == "shared" else outward + inward
+
+    @property
     def memory_bytes(self) -> int:
         """About what a server takes: evaluation keys, and ciphertexts that it works with."""
         return working_bytes(self.parameters, keys=1 + len(self.rotations))
@@ -136,7 +146,7 @@ class Plan:
             "refresh_bytes_down": self.refresh_bytes_down,
             "evaluation_key_bytes": self.evaluation_key_bytes,
             "estimated_memory_bytes": self.memory_bytes,
-            "re_encryption_key_bytes": self.switching_key_bytes,
+            "re_encryption_key_bytes": self.reencryption_key_bytes,
             "estimated_seconds_per_round": self.seconds_per_round,
             "estimated_seconds_per_update": self.seconds_per_update,
             "estimated_seconds_per_round_with_updates": self.seconds_per_round_with_updates,
@@ -156,6 +166,8 @@ class Plan:
             "estimate_error": self.estimate_error,
             "comparison_error": self.comparison_error,
             "flood": self.flood,
+            "bit_budget": bit_budget(self.comparison_error),
+            "reencryption_trace": NoiseModel(parameters).reencryption_trace(level=parameters.depth),
             "certificates": {name: asdict(made) for name, made in self.certificates.items()},
             "reasons": [asdict(choice) for choice in self.reasons],
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from helba.bandits.terms import Accuracy
@@ -19,17 +20,25 @@ from helba.planning.precision import trace_reach
 from helba.planning.reasons import explain
 from helba.planning.request import PlanRequest
 from helba.planning.score import most_users
-from helba.planning.search import Found, find_draft, fits_slots, most_key_bytes, rotations_of
+from helba.planning.search import (
+    MOST_DEPTH,
+    Found,
+    find_draft,
+    fits_slots,
+    most_key_bytes,
+    rotations_of,
+)
 from helba.planning.security import RING_DIMS, describe_ring
 from helba.planning.sizes import message_bytes, switching_key_bytes
 
 __all__ = ["make_plan"]
 
 # Of the arms the user sends their features, and with a root those of the bonus apart; of its play
-# x x^T and r x, which it knows in the clear. In the paper's profile the server multiplies: x by row
-# and by column, and r.
+# x x^T and r x, which it knows in the clear, and x x^T once more for the update test. In the
+# paper's profile the server multiplies: x by row and by column, and r.
 CONTEXTS = {"quadratic": 1, "sqrt": 2}
 STATISTICS = 2
+TESTS = {"trace": 1, "public": 0}
 PAPER_MESSAGES = 5
 
 
@@ -96,7 +105,8 @@ def _assemble(found: Found, *, calibration: Calibration) -> Plan:
         updates=draft.updates,
         bytes_up=PAPER_MESSAGES * message_bytes(parameters, level=workshop.start)
         if layout is None
-        else CONTEXTS[settings.bonus] * message_bytes(parameters, level=top)
+        else (CONTEXTS[settings.bonus] + TESTS[settings.schedule])
+        * message_bytes(parameters, level=top)
         + STATISTICS * message_bytes(parameters, level=workshop.start),
         bytes_down=message_bytes(parameters, level=parameters.depth),
         refresh_bytes_up=message_bytes(parameters),
@@ -177,17 +187,6 @@ def _certificates(workshop: Workshop, draft: Draft) -> dict[str, Certificate]:
 
 def _refusal(request: PlanRequest, *, limit: Limit, calibration: Calibration) -> Exception:
     """The limit in words, and the nearest request that is possible."""
-    if request.depth is not None and limit is Limit.LEVELS:
-        loose = replace(request, depth=None, ring_dim=None, scale_bits=None)
-        found = find_draft(loose, calibration=calibration)
-        if isinstance(found, Found):
-            allowed = f"about {found.draft.parameters.depth}: a round needs more levels"
-            if request.depth > found.draft.parameters.depth:
-                allowed = f"at most about {found.draft.parameters.depth}: no ring has more room"
-            return InvalidInput("depth", request.depth, allowed)
-    if request.scale_bits is not None and limit is Limit.PRECISION:
-        allowed = "larger: at this scale noise would exceed the certificates"
-        return InvalidInput("scale_bits", request.scale_bits, allowed)
     where = f"at {request.security} bits" + (
         f" and N = {describe_ring(request.ring_dim)}" if request.ring_dim is not None else ""
     )
@@ -202,12 +201,72 @@ def _refusal(request: PlanRequest, *, limit: Limit, calibration: Calibration) ->
         slots = (request.ring_dim or RING_DIMS[-1]) // 2
         fitting = most_users(dim=request.dim, arms=request.arms, max_slots=slots)
         return InvalidInput("users", request.users, f"at most {max(1, fitting)} {where}: {why}")
+    fixed = _fixed_refusal(request, why=why, calibration=calibration)
+    if fixed is not None:
+        return fixed
     for name in _SHRINKING[limit]:
         largest = _largest(request, name=name, limit=limit, calibration=calibration)
         if largest is not None:
             allowed = f"at most about {largest} {where} with refresh {request.refresh}: {why}"
             return InvalidInput(name, getattr(request, name), allowed)
     return RunFailed(f"no plan {where} with refresh {request.refresh}: {why}")
+
+
+# What a request may fix; the first that stands in the way alone is refused.
+_FIXED = ("depth", "scale_bits", "ring_dim")
+
+
+def _fixed_refusal(
+    request: PlanRequest, *, why: str, calibration: Calibration
+) -> InvalidInput | None:
+    """Refuse what the request fixes, if it is possible otherwise; None if its sizes are not."""
+    given = {name: value for name in _FIXED if (value := getattr(request, name)) is not None}
+    for name, value in given.items():
+        nearest = _nearest(request, name=name, calibration=calibration)
+        if nearest is None:
+            continue
+        where = f"at {request.security} bits"
+        if name != "ring_dim" and request.ring_dim is not None:
+            where += f" and N = {describe_ring(request.ring_dim)}"
+        if name == "depth" and nearest > value:
+            why = "a round needs more levels"
+        bound = "least" if nearest > value else "most"
+        allowed = f"at {bound} about {nearest} {where} with refresh {request.refresh}: {why}"
+        return InvalidInput(name, value, allowed)
+    if len(given) < 2:
+        return None
+    found = find_draft(_without(request, *given), calibration=calibration)
+    if isinstance(found, Limit):
+        return None
+    possible = [str(getattr(found.draft.parameters, name)) for name in given]
+    return InvalidInput(
+        " and ".join(given),
+        " and ".join(map(str, given.values())),
+        f"about {' and '.join(possible)} at {request.security} bits: {why}",
+    )
+
+
+def _nearest(request: PlanRequest, *, name: str, calibration: Calibration) -> int | None:
+    """The possible value of one fixed field that is nearest, the others as they are, or None."""
+    found = find_draft(_without(request, name), calibration=calibration)
+    if isinstance(found, Limit):
+        return None
+    values: Sequence[int] = RING_DIMS if name == "ring_dim" else range(MOST_DEPTH + 1)
+    good = values.index(getattr(found.draft.parameters, name))
+    bad = values.index(getattr(request, name))
+    while abs(good - bad) > 1:
+        middle = (good + bad) // 2
+        closer = replace(request, **{name: values[middle]})  # type: ignore[arg-type]
+        if isinstance(find_draft(closer, calibration=calibration), Found):
+            good = middle
+        else:
+            bad = middle
+    return values[good]
+
+
+def _without(request: PlanRequest, *names: str) -> PlanRequest:
+    """The request with these fields left to the planner."""
+    return replace(request, **dict.fromkeys(names))  # type: ignore[arg-type]
 
 
 _SHRINKING = {

@@ -139,18 +139,19 @@ def inverse_noise(
     refresh: str,
     levels: int = 0,
     renewal_slots: int = 1,
+    keys: str = "own",
 ) -> InverseNoise:
     """Return what CKKS adds to an inverse computed in `slots` slots; see the module.
 
-    `levels` are those that a renewal leaves for products, and `renewal_slots` the slots of the
-    largest vector that is renewed.
+    `levels` are those that a renewal leaves for products, `renewal_slots` the slots of the largest
+    vector that is renewed, and `keys` says how statistics arrive.
     """
     model, d, ridge = NoiseModel(parameters), settings.dim, settings.ridge
     c = largest_eigenvalue(settings)
     spread = math.sqrt(2.0 * next_power_of_two(d))
     entry = 3.0 * (model.key_switching(slots) + spread * model.rescaling(slots))
     product = math.sqrt(c / ridge) * max(c, 1.0 / ridge) * entry
-    statistics = math.sqrt(settings.horizon) * model.encryption(slots) / ridge
+    statistics = math.sqrt(settings.horizon) * model.arrival(slots, keys=keys) / ridge
     gaussian = (2.0 * math.sqrt(d) + TAILS) / TAILS
     if refresh == "none":
         return InverseNoise(product=gaussian * (product + statistics))
@@ -257,7 +258,12 @@ def longest_estimate(settings: Settings) -> float:
 
 
 def score_noise(
-    settings: Settings, *, layout: ScoreLayout, parameters: Parameters, scale: float
+    settings: Settings,
+    *,
+    layout: ScoreLayout,
+    parameters: Parameters,
+    scale: float,
+    keys: str = "own",
 ) -> float:
     """Return a bound on what CKKS adds to a difference of scores over `scale`.
 
@@ -266,7 +272,7 @@ def score_noise(
     scale at most 2 (L/scale + lambda) + 1. The F terms are added before they are rescaled.
     """
     model, ridge = NoiseModel(parameters), settings.ridge
-    fresh = 2.0 * (model.encryption(layout.slots) + model.rescaling(layout.slots))
+    fresh = 2.0 * (model.arrival(layout.slots, keys=keys) + model.rescaling(layout.slots))
     weights = longest_estimate(settings) + math.sqrt(settings.dim) / ridge + 1.0
     features = 2.0 * (settings.length / scale + ridge) + 1.0
     moved = layout.features * model.pending_key_switching(layout.slots)

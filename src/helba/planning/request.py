@@ -10,10 +10,11 @@ from helba.planning.parameters import MOST_SCALE_BITS
 from helba.planning.score import require_users
 from helba.planning.security import RING_DIMS, SECURITY_LEVELS
 
-__all__ = ["ARGMAX_CHOICES", "REFRESHES", "PlanRequest"]
+__all__ = ["ARGMAX_CHOICES", "KEY_MODES", "REFRESHES", "PlanRequest"]
 
 REFRESHES = ("client", "bootstrap", "none")
 ARGMAX_CHOICES = ("auto", "product", "sum")
+KEY_MODES = ("own", "shared", "switched")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,10 @@ class PlanRequest:
     the server alone) or "none". `argmax` is "product", "sum", or "auto": the product where it
     stands well above the noise and fits, for it shows the winner only. `users` share a ciphertext:
     a power of two, and more than one only with the fast profile and the quadratic bonus.
-    `ring_dim`, `depth` and `scale_bits` fix what the planner would choose.
+    `keys` says whose keys users have: their "own", to which answers are re-encrypted; one that is
+    "shared", as in the paper; or their own in both directions, where also what they send is
+    "switched" to the collective key. `ring_dim`, `depth` and `scale_bits` fix what the planner
+    would choose.
     """
 
     dim: int
@@ -45,6 +49,7 @@ class PlanRequest:
     trace_threshold: float = 1.0
     growth: float = 0.1
     users: int = 1
+    keys: str = "own"
     ring_dim: int | None = None
     depth: int | None = None
     scale_bits: int | None = None
@@ -52,6 +57,7 @@ class PlanRequest:
     def __post_init__(self) -> None:
         require_choice("refresh", self.refresh, REFRESHES)
         require_choice("argmax", self.argmax, ARGMAX_CHOICES)
+        require_choice("keys", self.keys, KEY_MODES)
         if self.security not in SECURITY_LEVELS:
             raise InvalidInput("security", self.security, "one of 128, 192, 256")
         if self.ring_dim is not None and self.ring_dim not in RING_DIMS:

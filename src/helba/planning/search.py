@@ -36,7 +36,15 @@ from helba.planning.sizes import switching_key_bytes
 from helba.planning.stages import power_stages, steps_of
 from helba.planning.workload import model_steps
 
-__all__ = ["Found", "find_draft", "fits_slots", "most_key_bytes", "rotations_of", "sign_candidates"]
+__all__ = [
+    "MOST_DEPTH",
+    "Found",
+    "find_draft",
+    "fits_slots",
+    "most_key_bytes",
+    "rotations_of",
+    "sign_candidates",
+]
 
 # Deeper by this many levels an update needs few refreshes; more would only slow the rounds.
 SPARE_LEVELS = 8

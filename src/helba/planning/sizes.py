@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import math
 
+from helba.planning.chain import REFRESH_LEVELS
 from helba.planning.parameters import Parameters
 
-__all__ = ["ciphertext_bytes", "message_bytes", "switching_key_bytes", "working_bytes"]
+__all__ = [
+    "ciphertext_bytes",
+    "message_bytes",
+    "outward_level",
+    "reencryption_key_bytes",
+    "switching_key_bytes",
+    "working_bytes",
+]
 
 WORD_BYTES = 8
 # Measured: what a serialised ciphertext has beside its polynomials.
@@ -35,9 +43,21 @@ def message_bytes(parameters: Parameters, *, level: int = 0) -> int:
 
 
 def switching_key_bytes(parameters: Parameters) -> int:
-    """Return the bytes of a relinearisation, rotation or re-encryption key."""
-    primes = parameters.depth + 1 + parameters.auxiliary_primes
-    return 2 * parameters.digits * primes * parameters.ring_dim * WORD_BYTES
+    """Return the bytes of a relinearisation or rotation key."""
+    return reencryption_key_bytes(parameters, level=0)
+
+
+def outward_level(parameters: Parameters) -> int:
+    """Return the least level of what goes out to users: refreshes leave with two levels to go."""
+    return parameters.depth - REFRESH_LEVELS
+
+
+def reencryption_key_bytes(parameters: Parameters, *, level: int) -> int:
+    """Return the bytes of a key that switches ciphertexts with at least `level` levels used."""
+    left = parameters.depth + 1 - level
+    digits = math.ceil(left / parameters.digit_width)
+    rows = 2 * digits * (left + parameters.auxiliary_primes)
+    return rows * parameters.ring_dim * WORD_BYTES
 
 
 def working_bytes(parameters: Parameters, *, keys: int) -> int:

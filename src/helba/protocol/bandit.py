@@ -17,8 +17,9 @@ from helba.errors import InvalidInput, RunFailed
 from helba.planning.planner import make_plan
 from helba.planning.request import PlanRequest
 from helba.protocol.authority import Authority
+from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
-from helba.protocol.messages import Answer, Message, Receipt, Refusal, decode
+from helba.protocol.messages import Answer, Message, Receipt, Refusal
 from helba.protocol.server import Status
 from helba.protocol.user import Recommendation, User
 
@@ -35,8 +36,20 @@ class ServerLink(Protocol):
         """Take a message in, return those to send back."""
         ...
 
-    def tasks(self) -> tuple[bytes, ...]:
-        """Return what the server needs help with."""
+    def tasks(self, user: bytes) -> tuple[bytes, ...]:
+        """Return what the server needs help with, for one helper."""
+        ...
+
+    def enrol(self, enrolment: bytes) -> None:
+        """Serve a user from now on."""
+        ...
+
+    def introduce(self, user: bytes, inward_key: bytes) -> None:
+        """Take the user's own key for data that arrives under the user's key."""
+        ...
+
+    def rotate(self, rotation: bytes) -> tuple[bytes, ...]:
+        """Go on under a new collective key."""
         ...
 
     def notice(self) -> bytes:
@@ -55,6 +68,7 @@ def deployment_for(
     security: int = 128,
     refresh: str = "client",
     users: int = 1,
+    keys: str = "own",
 ) -> Deployment:
     """Plan for these settings and return the deployment."""
     request = PlanRequest(
@@ -75,6 +89,7 @@ def deployment_for(
         trace_threshold=settings.trace_threshold,
         growth=settings.growth,
         users=users,
+        keys=keys,
     )
     return Deployment.from_plan(make_plan(request), scheme=engine, settings=settings)
 
@@ -95,6 +110,7 @@ class EncryptedBandit(Policy):
         engine: str = "ckks",
         security: int = 128,
         refresh: str = "client",
+        keys: str = "own",
         deployment: Deployment | None = None,
         authority: Authority | None = None,
         server: ServerLink | None = None,
@@ -105,13 +121,20 @@ class EncryptedBandit(Policy):
         if authority is None:
             authority = Authority(
                 deployment
-                or deployment_for(settings, engine=engine, security=security, refresh=refresh)
+                or deployment_for(
+                    settings, engine=engine, security=security, refresh=refresh, keys=keys
+                )
             )
         self.deployment = authority.deployment
         if self.deployment.settings != settings:
             raise InvalidInput("deployment", "one of other settings", "that of these settings")
         self.server: ServerLink = authority.make_server() if server is None else server
         self.user: User = authority.make_user()
+        self._authority = authority
+        if self.deployment.keys != "shared":
+            self.server.enrol(authority.enrolment_of(self.user.id))
+            self._introduce()
+        self._codec = Codec(self.deployment)
         self.bytes_up = 0
         self.bytes_down = 0
         self.recommendation: Recommendation | None = None
@@ -155,6 +178,21 @@ class EncryptedBandit(Policy):
                 noise=deployment.comparison_noise + deployment.flood,
             ),
         )
+
+    def rotate_keys(self) -> None:
+        """Replace the collective keys; the model and all decisions stay."""
+        self.server.rotate(self._authority.rotate())
+        shared = self.deployment.keys == "shared"
+        self.user.adopt(
+            self._authority.public_key_bytes(),
+            secret_key=self._authority.secret_key_bytes() if shared else None,
+        )
+        self._introduce()
+
+    def _introduce(self) -> None:
+        """Where data arrives switched, give the server the key for it."""
+        if self.deployment.keys == "switched":
+            self.server.introduce(self.user.id, self.user.inward_key_bytes())
 
     def _choose(self, contexts: Array) -> int:
         reason = ""
@@ -205,7 +243,7 @@ class EncryptedBandit(Policy):
     def _answer_to(self, ask: bytes) -> bytes | str:
         """The answer, after helping where it needs refreshes; or why the server refuses."""
         replies = self._send(ask)
-        while not replies and self.server.tasks():
+        while not replies and self.server.tasks(self.user.id):
             replies = self._help()
         for reply in replies:
             message = self._read(reply)
@@ -218,7 +256,7 @@ class EncryptedBandit(Policy):
     def _help(self) -> tuple[bytes, ...]:
         """Do what the server asks for until it asks no more, or answers."""
         while True:
-            tasks = self.server.tasks()
+            tasks = self.server.tasks(self.user.id)
             if not tasks:
                 return ()
             for task in tasks:
@@ -228,7 +266,7 @@ class EncryptedBandit(Policy):
                     return replies
 
     def _read(self, data: bytes) -> Message:
-        return decode(data, deployment=self.deployment.fingerprint)
+        return self._codec.decode(data)
 
     def _send(self, data: bytes) -> tuple[bytes, ...]:
         self.bytes_up += len(data)

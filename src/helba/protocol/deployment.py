@@ -21,7 +21,7 @@ from helba.numerics.composite import CompositeSign
 from helba.planning.matrix import MatrixLayout
 from helba.planning.parameters import Parameters, insecure_parameters
 from helba.planning.plan import Plan
-from helba.planning.request import REFRESHES
+from helba.planning.request import KEY_MODES, REFRESHES
 from helba.planning.score import ScoreLayout
 
 __all__ = ["Deployment"]
@@ -38,7 +38,8 @@ NOISE_OF_TEST = 0.5
 class Deployment:
     """Settings, parameters and circuits of one bandit; nothing in it is secret.
 
-    `refresh` is who gives levels back. `sign` and `method` are None in the paper's profile.
+    `refresh` is who gives levels back, `keys` whose keys users have (see `planning.request`).
+    `sign` and `method` are None in the paper's profile.
     `comparison_noise` bounds what CKKS adds to an entry of the comparison vector, and `flood` what
     the server adds on purpose before an answer leaves. `unseen` is how many rewards an update test
     may meet beyond the last one that said no: with it the test's range is fixed.
@@ -58,11 +59,13 @@ class Deployment:
     method: str | None = None
     comparison_noise: float = 0.0
     flood: float = 0.0
+    keys: str = "own"
     unseen: int = UNSEEN_REWARDS
 
     def __post_init__(self) -> None:
         require_choice("scheme", self.scheme, SCHEMES)
         require_choice("refresh", self.refresh, REFRESHES)
+        require_choice("keys", self.keys, KEY_MODES)
         require_whole("unseen", self.unseen, least=1, most=MOST_UNSEEN)
         fast = self.settings.profile == "fast"
         if fast != (self.sign is not None) or fast != (self.method is not None):
@@ -101,6 +104,7 @@ class Deployment:
             method=plan.method,
             comparison_noise=plan.comparison_error,
             flood=plan.flood,
+            keys=plan.request.keys,
             unseen=UNSEEN_REWARDS * plan.users,
         )
 

@@ -7,7 +7,7 @@ range that is fixed for the deployment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -35,6 +35,7 @@ from helba.planning.packing import cyclic_stages
 from helba.planning.precision import renewal_bounds
 from helba.planning.score_packing import pack_contexts, pack_model, pack_trace, read_answer
 from helba.protocol.deployment import Deployment
+from helba.protocol.directory import Line
 from helba.protocol.jobs import Check, JobSteps
 from helba.protocol.profile import (
     CHECK_SIGNS,
@@ -255,15 +256,28 @@ class FastProfile(Profile):
         return Model(terms=terms, inverse=inverse, scoring=fresh)
 
     def leave(
-        self, engine: Engine, comparison: EncryptedVector, *, slots: Sequence[int]
-    ) -> list[EncryptedVector]:
+        self,
+        engine: Engine,
+        comparison: EncryptedVector,
+        *,
+        slots: Sequence[int],
+        line_of: Callable[[int], Line],
+    ) -> list[bytes]:
         """Cleared of the others' slots, and flooded; the masks are kept."""
+        flood = self.deployment.flood
+        together = self.deployment.keys == "shared" and self.deployment.users > 1
         if self._clearing is None or self._clearing.engine is not engine:
             self._clearing = Clearing(
-                engine, layout=self.deployment.scores, flood=self.deployment.flood
+                engine, layout=self.deployment.scores, flood=flood if together else None
             )
+
+        def finish(slot: int, answer: EncryptedVector) -> bytes:
+            if together:
+                return engine.vector_to_bytes(answer)
+            return line_of(slot).send(answer, collective=engine, flood=flood)
+
         threads = CLEARING_THREADS if len(slots) > 1 else 1
-        return self._clearing.answers(comparison, users=slots, threads=threads)
+        return self._clearing.answers(comparison, users=slots, finish=finish, threads=threads)
 
     # -- parts
 

@@ -1,9 +1,13 @@
-"""A head and parts as bytes, with lengths and a digest.
+"""A head and parts as bytes, with lengths, a digest, and zeros up to a length that is wanted.
 
     magic | version | kind | length of the head | number of parts
-    length of each part | head | parts | digest
+    length of each part | head | parts | zeros | digest
 
-The digest finds damage and does not authenticate. Whatever does not fit raises `DamagedData`.
+The digest is of all that stands before it but zeros, which are compared, and the bodies of parts:
+of a part it takes the last 32 bytes, and the length of the whole. Parts are envelopes of the engine
+(or frames), which end in a digest of their own: **a damaged part is found when it is read, and
+whoever takes parts from here reads them before anything depends on them.** So megabytes are hashed
+once. The digest finds damage and does not authenticate. Whatever does not fit raises `DamagedData`.
 """
 
 from __future__ import annotations
@@ -12,27 +16,45 @@ import hashlib
 import struct
 from collections.abc import Sequence
 
-from helba.errors import DamagedData
+from helba.errors import DamagedData, RunFailed
 
-__all__ = ["frame", "unframe"]
+__all__ = ["frame", "frame_bytes", "unframe"]
 
 HEADER = struct.Struct("<8sHHII")
 LENGTH = struct.Struct("<Q")
 DIGEST_BYTES = 32
+# Of a part: its own digest, or all of a part that is shorter.
+COVERED_BYTES = 32
 
 
-def frame(*, magic: bytes, version: int, kind: int, head: bytes, parts: Sequence[bytes]) -> bytes:
-    """Return head and parts in one piece."""
-    pieces = [
-        HEADER.pack(magic, version, kind, len(head), len(parts)),
-        *(LENGTH.pack(len(part)) for part in parts),
-        head,
-        *parts,
-    ]
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for piece in pieces:
-        digest.update(piece)
-    return b"".join([*pieces, digest.digest()])
+def frame(
+    *,
+    magic: bytes,
+    version: int,
+    kind: int,
+    head: bytes,
+    parts: Sequence[bytes],
+    length: int | None = None,
+) -> bytes:
+    """Return head and parts in one piece, of `length` bytes; `RunFailed` if that is too short."""
+    needed = frame_bytes(head=len(head), parts=[len(part) for part in parts])
+    total = needed if length is None else length
+    if needed > total:
+        raise RunFailed(f"{needed} bytes are more than the {total} of every message of this kind")
+    start = b"".join(
+        [
+            HEADER.pack(magic, version, kind, len(head), len(parts)),
+            *(LENGTH.pack(len(part)) for part in parts),
+            head,
+        ]
+    )
+    digest = _digest(start, [part[-COVERED_BYTES:] for part in parts], total=total)
+    return b"".join([start, *parts, bytes(total - needed), digest])
+
+
+def frame_bytes(*, head: int, parts: Sequence[int]) -> int:
+    """Return the bytes of a frame with a head and parts of these lengths, without zeros."""
+    return HEADER.size + len(parts) * LENGTH.size + head + sum(parts) + DIGEST_BYTES
 
 
 def unframe(
@@ -53,14 +75,24 @@ def unframe(
     if len(view) < start + head_bytes + DIGEST_BYTES:
         raise DamagedData(f"{what} is cut short")
     lengths = [LENGTH.unpack_from(view, HEADER.size + i * LENGTH.size)[0] for i in range(count)]
-    expected = start + head_bytes + sum(lengths) + DIGEST_BYTES
-    if len(view) != expected:
-        raise DamagedData(f"{what} has {len(view)} bytes and announces {expected}")
-    digest = hashlib.blake2b(view[:-DIGEST_BYTES], digest_size=DIGEST_BYTES).digest()
-    if digest != view[-DIGEST_BYTES:]:
-        raise DamagedData(f"the digest is wrong: {what} was changed or cut")
-    parts, offset = [], start + head_bytes
+    announced = frame_bytes(head=head_bytes, parts=lengths)
+    if len(view) < announced:
+        raise DamagedData(f"{what} has {len(view)} bytes and announces {announced}")
+    place = start + head_bytes
+    before, parts = view[:place], []
     for length in lengths:
-        parts.append(bytes(view[offset : offset + length]))
-        offset += length
+        parts.append(bytes(view[place : place + length]))
+        place += length
+    if bytes(view[place:-DIGEST_BYTES]) != bytes(len(view) - announced):
+        raise DamagedData(f"{what} ends in something else than zeros")
+    covered = [part[-COVERED_BYTES:] for part in parts]
+    if _digest(before, covered, total=len(view)) != view[-DIGEST_BYTES:]:
+        raise DamagedData(f"the digest is wrong: {what} was changed or cut")
     return kind, bytes(view[start : start + head_bytes]), parts
+
+
+def _digest(start: bytes | memoryview, covered: Sequence[bytes], *, total: int) -> bytes:
+    digest = hashlib.blake2b(start, digest_size=DIGEST_BYTES)
+    for piece in (*covered, LENGTH.pack(total)):
+        digest.update(piece)
+    return digest.digest()

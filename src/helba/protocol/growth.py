@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from helba.circuits.argmax import Rider
 from helba.engine import EncryptedVector, Engine
+from helba.engine.chance import draw_uniform
 from helba.protocol.deployment import NOISE_OF_TEST
 from helba.protocol.messages import ID_BYTES
-from helba.protocol.profile import RidingTest, uniform_noise
+from helba.protocol.profile import RidingTest
 
 __all__ = ["GrowthTests", "UpdateTest"]
 
@@ -63,7 +64,7 @@ class GrowthTests:
         name = next(same, None)
         if name is None:
             name, flip = secrets.token_bytes(ID_BYTES), 2 * secrets.randbelow(2) - 1
-            noise = float(uniform_noise(1, width=2.0 * NOISE_OF_TEST)[0])
+            noise = float(draw_uniform(1, bound=NOISE_OF_TEST)[0])
             self.out[name] = UpdateTest(flip=flip, noise=noise, batch=batch, covered=self.count)
         test = self.out[name]
         return name, RidingTest(growth=growth, rider=Rider(flip=test.flip, noise=test.noise))

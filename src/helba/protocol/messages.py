@@ -1,4 +1,4 @@
-"""The messages of the protocol, and their bytes.
+"""The messages of the protocol, and the heads of their bytes.
 
     user                                server
       ---- Ask: encrypted contexts ----->
@@ -10,7 +10,9 @@
       ---- TaskReply ------------------->
       <--- Refusal -----------------------      instead of an answer or a receipt
 
-The bytes (`frame`) have a head, a JSON object of the message's plain fields and the deployment's
+What a user sends names its key (`user`); what it gets is encrypted under that key.
+
+The bytes (`codec`) have a head, a JSON object of the message's plain fields and the deployment's
 fingerprint, and parts, ciphertexts in the engine's own format that are not looked at here. Whatever
 does not fit raises `DamagedData`.
 """
@@ -24,7 +26,6 @@ from typing import Any, ClassVar, TypeVar
 
 from helba.bandits.terms import BatchTerms
 from helba.errors import DamagedData
-from helba.protocol.frame import frame, unframe
 
 __all__ = [
     "ID_BYTES",
@@ -38,15 +39,11 @@ __all__ = [
     "Task",
     "TaskReply",
     "TestReply",
-    "decode",
-    "encode",
+    "head_of",
+    "message_of",
 ]
 
-VERSION = 1
-MAGIC = b"\x89HELMSG\n"
 ID_BYTES = 16
-MOST_HEAD_BYTES = 1 << 16
-MOST_PARTS = 64
 MOST_NUMBER = 1 << 53
 
 M = TypeVar("M", bound="Message")
@@ -65,9 +62,10 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Notice(Message):
-    """Server to everybody: the terms of the batch that is served."""
+    """Server to everybody: the terms of the batch that is served, and the collective key's id."""
 
     kind: ClassVar[int] = 1
+    key: bytes
     number: int
     start: int
     samples: int
@@ -76,9 +74,10 @@ class Notice(Message):
     estimate_error: float
 
     @classmethod
-    def from_terms(cls, terms: BatchTerms) -> Notice:
+    def from_terms(cls, terms: BatchTerms, *, key: bytes) -> Notice:
         """Return the message of these terms."""
-        return cls(**{field.name: getattr(terms, field.name) for field in fields(terms)})
+        numbers = {field.name: getattr(terms, field.name) for field in fields(terms)}
+        return cls(key=key, **numbers)
 
     def terms(self) -> BatchTerms:
         """Return the terms, checked."""
@@ -91,6 +90,7 @@ class Ask(Message):
     """User to server: contexts for batch `batch`, in the slots of user `slot`."""
 
     kind: ClassVar[int] = 2
+    user: bytes
     round: bytes
     batch: int
     slot: int = 0
@@ -111,6 +111,7 @@ class TestReply(Message):
 
     __test__ = False  # not pytest's
     kind: ClassVar[int] = 4
+    user: bytes
     test: bytes
     positive: bool
 
@@ -120,6 +121,7 @@ class Report(Message):
     """User to server: the statistics of the arm played in a round, and of its reward."""
 
     kind: ClassVar[int] = 5
+    user: bytes
     round: bytes
 
 
@@ -155,6 +157,7 @@ class TaskReply(Message):
     """The helper's share: a part for a refresh or an opening, `bits` for a check."""
 
     kind: ClassVar[int] = 9
+    user: bytes
     task: bytes
     work: str
     bits: str | None = None
@@ -166,27 +169,18 @@ KINDS: dict[int, type[Message]] = {
 }
 
 
-def encode(message: Message, *, deployment: str) -> bytes:
-    """Return the bytes of a message of the deployment with this fingerprint."""
+def head_of(message: Message, *, deployment: str) -> bytes:
+    """Return the head of a message of the deployment with this fingerprint."""
     head: dict[str, Any] = {"deployment": deployment}
     for field in fields(message):
         value = getattr(message, field.name)
         if field.name != "parts":
             head[field.name] = value.hex() if isinstance(value, bytes) else value
-    text = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    return frame(magic=MAGIC, version=VERSION, kind=message.kind, head=text, parts=message.parts)
+    return json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def decode(data: bytes, *, deployment: str) -> Message:
+def message_of(kind: int, *, head: bytes, parts: Sequence[bytes], deployment: str) -> Message:
     """Return the message, checked as far as its form goes, or raise `DamagedData`."""
-    kind, head, parts = unframe(
-        data,
-        magic=MAGIC,
-        version=VERSION,
-        what="a message",
-        most_head=MOST_HEAD_BYTES,
-        most_parts=MOST_PARTS,
-    )
     if kind not in KINDS:
         raise DamagedData("a message of an unknown kind")
     return _build(KINDS[kind], head=_parse_head(head, deployment=deployment), parts=parts)

@@ -9,7 +9,7 @@ then sees a number in [0, 1], as in the paper, where the fast profile shows it o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -29,6 +29,7 @@ from helba.engine import EncryptedVector, Engine
 from helba.numerics.inverse import cold_iterations
 from helba.planning.paper_packing import PaperLayout, paper_index
 from helba.planning.precision import longest_estimate
+from helba.protocol.directory import Line
 from helba.protocol.jobs import JobSteps, Opening
 from helba.protocol.profile import (
     CHECK_SIGNS,
@@ -39,7 +40,6 @@ from helba.protocol.profile import (
     RidingTest,
     Statistics,
     request_check,
-    uniform_noise,
 )
 
 __all__ = ["PaperProfile"]
@@ -229,16 +229,16 @@ class PaperProfile(Profile):
         return Model(terms=terms, inverse=inverse, scoring=estimate)
 
     def leave(
-        self, engine: Engine, comparison: EncryptedVector, *, slots: Sequence[int]
-    ) -> list[EncryptedVector]:
+        self,
+        engine: Engine,
+        comparison: EncryptedVector,
+        *,
+        slots: Sequence[int],
+        line_of: Callable[[int], Line],
+    ) -> list[bytes]:
         """Flooded and re-randomised, on the last level; there is one user."""
-        level = engine.parameters.depth
-        low = engine.lower(comparison, level)
-        answers = []
-        for _ in slots:
-            noise = uniform_noise(low.slots, width=2.0 * self.deployment.flood)
-            answers.append(engine.add(low, engine.encrypt(noise, level=level)))
-        return answers
+        low, flood = engine.lower(comparison, engine.parameters.depth), self.deployment.flood
+        return [line_of(slot).send(low, collective=engine, flood=flood) for slot in slots]
 
     # -- parts
 

@@ -1,15 +1,16 @@
 """A server in a process of its own, which holds no secret key.
 
-The process is started afresh (spawn: a fork would copy OpenFHE's random generator) on a folder with
-three files: the deployment, the public key and the evaluation key. Messages go through a pipe as
-bytes. Errors come back as what they are.
+The process is started afresh (spawn: a fork would copy OpenFHE's random generator) on the folder of
+`serverfiles`, and keeps it in step with what it is told: who is enrolled, and under which keys. A
+folder that is deleted after the start stays away. Messages go through a pipe as bytes. Errors come
+back as what they are.
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import signal
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -17,54 +18,36 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from helba.engine import get_scheme
 from helba.errors import HelbaError, RunFailed
-from helba.protocol.authority import Authority
-from helba.protocol.deployment import Deployment
+from helba.protocol.enrolment import Enrolment, Rotation
 from helba.protocol.server import Server, Status
-from helba.protocol.snapshot import restore_server, save_server
+from helba.protocol.serverfiles import (
+    PUBLIC_KEY,
+    ROTATION,
+    delete_file,
+    drop_user,
+    enrolment_path,
+    inward_path,
+    open_server,
+    read_public,
+    write_ledger,
+    write_rotated_files,
+    write_server_files,
+)
+from helba.protocol.snapshot import save_server
+from helba.protocol.vault import read_private, write_private
 
 __all__ = ["ServerProcess", "open_server", "write_server_files"]
 
-DEPLOYMENT, PUBLIC_KEY, EVALUATION_KEY = "deployment.json", "public.key", "evaluation.key"
 STOP_SECONDS = 10.0
-
-
-def write_server_files(authority: Authority, folder: Path) -> None:
-    """Write all that a server needs into `folder`: nothing of it is secret."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(authority.deployment.as_json(), indent=1)
-    (folder / DEPLOYMENT).write_text(text, encoding="utf-8")
-    (folder / PUBLIC_KEY).write_bytes(authority.public_key_bytes())
-    (folder / EVALUATION_KEY).write_bytes(authority.evaluation_key_bytes())
-
-
-def open_server(
-    folder: Path, *, allow_insecure: bool = False, state: bytes | None = None
-) -> Server:
-    """Return the server of the files in `folder`, from `state` if that is given."""
-    data = json.loads((folder / DEPLOYMENT).read_text(encoding="utf-8"))
-    deployment = Deployment.from_json(data, allow_insecure=allow_insecure)
-    scheme = get_scheme(deployment.scheme)
-    options: dict[str, Any] = {
-        "parameters": deployment.parameters,
-        "allow_insecure": allow_insecure,
-    }
-    public = scheme.public_key_from_bytes((folder / PUBLIC_KEY).read_bytes(), **options)
-    evaluation = scheme.evaluation_key_from_bytes(
-        (folder / EVALUATION_KEY).read_bytes(),
-        rotations=deployment.rotations,
-        bootstrap_slots=deployment.bootstrap_slots,
-        **options,
-    )
-    engine = scheme.engine(public, evaluation_key=evaluation)
-    if state is None:
-        return Server(deployment, engine=engine)
-    return restore_server(state, deployment=deployment, engine=engine)
+CLOSED = None  # where other replies say whether the call was done
 
 
 class ServerProcess:
-    """A server elsewhere: the calls of `bandit.ServerLink`, and `save`. Close it after use."""
+    """A server elsewhere: the calls of `bandit.ServerLink`, and `save`. Close it after use.
+
+    The bits that came back are counted in the folder's ledger whenever it saves or closes.
+    """
 
     def __init__(
         self, folder: Path, *, allow_insecure: bool = False, state: bytes | None = None
@@ -88,10 +71,31 @@ class ServerProcess:
         replies: tuple[bytes, ...] = self._call("receive_asks", list(asks))
         return replies
 
-    def tasks(self) -> tuple[bytes, ...]:
-        """Return what the server needs help with."""
-        tasks: tuple[bytes, ...] = self._call("tasks")
+    def tasks(self, user: bytes) -> tuple[bytes, ...]:
+        """Return what the server needs help with, for one helper."""
+        tasks: tuple[bytes, ...] = self._call("tasks", user)
         return tasks
+
+    def enrol(self, enrolment: bytes) -> None:
+        """Serve a user from now on, or under new keys; also after a new start on the folder."""
+        self._call("enrol", enrolment)
+
+    def introduce(self, user: bytes, inward_key: bytes) -> None:
+        """Take the user's own key for data that arrives under the user's key, and keep it."""
+        self._call("introduce", user, inward_key)
+
+    def revoke(self, user: bytes) -> None:
+        """Refuse a user from now on, and delete its keys, also from the folder."""
+        self._call("revoke", user)
+
+    def rotate(self, rotation: bytes) -> tuple[bytes, ...]:
+        """Go on under a new collective key; return what to send to users.
+
+        The folder gets the new keys, and loses the rotation if it waited there. A state that was
+        saved before is of the old key: save another.
+        """
+        replies: tuple[bytes, ...] = self._call("rotate", rotation)
+        return replies
 
     def notice(self) -> bytes:
         """Return the terms of the batch that is served."""
@@ -109,13 +113,27 @@ class ServerProcess:
         return state
 
     def close(self) -> None:
-        """End the process."""
-        if self.process.is_alive():
-            with suppress(OSError):
+        """End the process; what it counted is in the folder's ledger, or `RunFailed` says why not.
+
+        One that has ended already, or does not end in time, counted when it last saved.
+        """
+        if self._pipe.closed:
+            return
+        last: Any = None
+        until = time.monotonic() + STOP_SECONDS
+        try:
+            if self.process.is_alive():
                 self._pipe.send(None)
-            self.process.join(STOP_SECONDS)
+                while self._pipe.poll(max(0.0, until - time.monotonic())):
+                    last = self._pipe.recv()
+        except (EOFError, OSError):  # it has said all
+            pass
+        finally:
+            self.process.join(max(0.0, until - time.monotonic()))
             self.process.kill()
-        self._pipe.close()
+            self._pipe.close()
+        if last is not None and last[0] is CLOSED and last[1] is not None:
+            raise last[1]
 
     def __enter__(self) -> ServerProcess:
         return self
@@ -156,13 +174,18 @@ def _serve(pipe: Connection, folder: Path, allow_insecure: bool, state: bytes | 
         pipe.send((False, RunFailed(f"the server cannot start: {error}")))
         return
     pipe.send((True, None))
+    kept = _KeptServer(server, folder)
     calls: dict[str, Callable[..., Any]] = {
         "receive": server.receive,
         "receive_asks": server.receive_asks,
         "tasks": server.tasks,
+        "enrol": kept.enrol,
+        "introduce": kept.introduce,
+        "revoke": kept.revoke,
+        "rotate": kept.rotate,
         "notice": server.notice,
         "status": server.status,
-        "save": lambda: save_server(server),
+        "save": kept.save,
     }
     while (call := _next_call(pipe)) is not None:
         name, arguments = call
@@ -173,6 +196,69 @@ def _serve(pipe: Connection, folder: Path, allow_insecure: bool, state: bytes | 
         except Exception as error:  # what OpenFHE raises: the state is as it was
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             pipe.send((False, RunFailed(f"the server failed: {reason}")))
+    with suppress(OSError):  # nobody may be left who listens
+        pipe.send((CLOSED, _failure_of(kept.count)))
+
+
+def _failure_of(action: Callable[[], None]) -> HelbaError | None:
+    try:
+        action()
+    except HelbaError as error:
+        return error
+    return None
+
+
+class _KeptServer:
+    """A server, and its folder in step with it. What the server refuses changes no file."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        self._server = server
+        self._folder = folder
+
+    @property
+    def _there(self) -> bool:
+        return self._folder.is_dir()
+
+    def enrol(self, data: bytes) -> None:
+        self._server.enrol(data)
+        if self._there:
+            user = Enrolment.from_bytes(data, deployment=self._server.deployment).user
+            write_private(enrolment_path(self._folder, user), data)
+
+    def introduce(self, user: bytes, inward_key: bytes) -> None:
+        self._server.introduce(user, inward_key)
+        if self._there:
+            write_private(inward_path(self._folder, user), inward_key)
+
+    def revoke(self, user: bytes) -> None:
+        self._server.revoke(user)
+        if self._there:
+            drop_user(self._folder, user)
+
+    def rotate(self, rotation: bytes) -> tuple[bytes, ...]:
+        replies = self._server.rotate(rotation)
+        if self._there:
+            self._keep_rotation(rotation)
+            self.count()
+        return replies
+
+    def _keep_rotation(self, rotation: bytes) -> None:
+        """Write the new keys, unless the authority did: it may have written more since."""
+        deployment, waiting = self._server.deployment, self._folder / ROTATION
+        given = Rotation.from_bytes(rotation, deployment=deployment)
+        if read_public(self._folder / PUBLIC_KEY) != given.public_key:
+            write_rotated_files(rotation, self._folder, deployment=deployment)
+        if waiting.exists() and read_private(waiting) == rotation:
+            delete_file(waiting)
+
+    def save(self) -> bytes:
+        state = save_server(self._server)
+        self.count()
+        return state
+
+    def count(self) -> None:
+        if self._there:
+            write_ledger(self._server, self._folder)
 
 
 def _next_call(pipe: Connection) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,8 +19,10 @@ from helba.bandits.terms import BatchTerms
 from helba.circuits.argmax import Rider
 from helba.circuits.check import signed_check
 from helba.engine import EncryptedVector, Engine
+from helba.engine.chance import draw_uniform
 from helba.planning.score_packing import Answer as Reading
 from helba.protocol.deployment import Deployment
+from helba.protocol.directory import Line
 from helba.protocol.jobs import Check, JobSteps
 
 __all__ = [
@@ -32,7 +34,6 @@ __all__ = [
     "RidingTest",
     "Statistics",
     "request_check",
-    "uniform_noise",
 ]
 
 Array = NDArray[np.float64]
@@ -186,16 +187,14 @@ class Profile(ABC):
 
     @abstractmethod
     def leave(
-        self, engine: Engine, comparison: EncryptedVector, *, slots: Sequence[int]
-    ) -> list[EncryptedVector]:
-        """Return what the users of `slots` get: nobody else's, flooded and re-randomised."""
-
-
-def uniform_noise(count: int, *, width: float) -> Array:
-    """Return `count` numbers, uniform in [-width/2, width/2], from the system's generator."""
-    words = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
-    centred: Array = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53 - 0.5
-    return width * centred
+        self,
+        engine: Engine,
+        comparison: EncryptedVector,
+        *,
+        slots: Sequence[int],
+        line_of: Callable[[int], Line],
+    ) -> list[bytes]:
+        """Return what the users of `slots` get: nobody else's, flooded, each under its own key."""
 
 
 def request_check(
@@ -213,6 +212,6 @@ def request_check(
             (engine.repeat(change, slots), 2.0 * MOST_CHANGE**2),
         ],
         signs=signs,
-        noise=uniform_noise(slots, width=1.0),
+        noise=draw_uniform(slots, bound=0.5),
     )
     return Check(vector=vector, signs=tuple(signs[:CHECK_SIGNS]))

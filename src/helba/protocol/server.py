@@ -1,29 +1,26 @@
 """The server: a state machine on ciphertexts. It has no secret key and learns one bit a round.
 
 `receive` takes the bytes of one message and returns those to send back. A message that does not
-fit raises an error or is answered by a `Refusal`, and changes nothing. What the server needs help
-with stands in `tasks`, for whoever is online; recommendations never wait for it. Between any two
-messages the whole state can be saved (`snapshot`).
-
-An update is due after a report, by the growth rule or because a test said so. It works on the
-statistics of that moment; reports that come in meanwhile count for the next batch. Its model is
-adopted only when a check has passed, and the last one stays for rounds that were asked under it.
+fit raises an error or is answered by a `Refusal`, and changes nothing; so is one under a key that
+is not enrolled. What the server needs help with stands in `tasks`, for whoever is online;
+recommendations never wait for it. Between any two messages the whole state can be saved
+(`snapshot`). How it learns is in `learning`.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from helba.bandits.terms import BatchTerms
 from helba.engine import EncryptedVector, Engine
-from helba.errors import DamagedData, HelbaError, InvalidInput
+from helba.errors import DamagedData, HelbaError, InvalidInput, Refused
+from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
-from helba.protocol.growth import GrowthTests
+from helba.protocol.directory import Directory
+from helba.protocol.enrolment import Enrolment, Rotation, name_key
+from helba.protocol.learning import Learning
+from helba.protocol.ledger import TEST_BITS
 from helba.protocol.messages import (
     Answer,
     Ask,
@@ -34,26 +31,24 @@ from helba.protocol.messages import (
     Report,
     TaskReply,
     TestReply,
-    decode,
-    encode,
 )
-from helba.protocol.profile import Model, RidingTest, Statistics
-from helba.protocol.profiles import profile_of
-from helba.protocol.schedule import ServerSchedule, last_round
-from helba.protocol.work import AnswerWork, OpenRound, TestWork, UpdateWork, Work
-from helba.protocol.worker import Worker
+from helba.protocol.profile import RidingTest, Statistics
+from helba.protocol.work import AnswerWork, OpenRound
 
 __all__ = ["Server", "Status"]
 
-# Models that rounds in flight may still have been asked under.
-KEPT_MODELS = 2
 # Answers kept for a user who asks again because the first one got lost.
 KEPT_ANSWERS = 64
+NOT_YOURS = "a round of somebody else"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What a server tells about itself; all of it is public."""
+    """What a server tells about itself; all of it is public.
+
+    `bits` are those that users returned under this collective key, of `bit_budget`; past that the
+    key should be rotated.
+    """
 
     round: int
     samples: int
@@ -64,65 +59,38 @@ class Status:
     stretch: float
     levels_left: int | None
     last_error: str | None
+    users: int
+    bits: int
+    bit_budget: int
+
+    @property
+    def rotation_due(self) -> bool:
+        """Whether more bits came back than the budget allows."""
+        return self.bits > self.bit_budget
 
 
-class Server:
+class Server(Learning):
     """Serves one deployment with `engine`, which holds public and evaluation keys only.
 
-    `round` counts answered rounds, `samples` the rewards in the statistics, `updates` the models
-    adopted, `rejected` those that were not. `levels_left` is that of the last answer. Rewards that
-    come in during an update, or more of them than one update can take, are `held` for the next.
+    `directory` has the users, `ledger` the bits they returned, `levels_left` is that of the last
+    answer.
     """
 
-    def __init__(self, deployment: Deployment, *, engine: Engine) -> None:
-        self.deployment = deployment
-        self.profile = profile_of(deployment)
-        self._engine = engine
-        settings, matrices = deployment.settings, deployment.matrices
-        self.schedule = ServerSchedule(settings, band=deployment.test_band)
-        self.round = 0
-        self.samples = 0
-        self.updates = 0
-        self.rejected = 0
+    def __init__(self, deployment: Deployment, *, engine: Engine, directory: Directory) -> None:
+        super().__init__(deployment, engine=engine, directory=directory)
+        self._codec = Codec(deployment)
         self.levels_left: int | None = None
-        self.last_error: str | None = None
-        first = BatchTerms(
-            number=0,
-            start=1,
-            samples=0,
-            last_round=last_round(settings, start=1),
-            residual=0.0,
-            estimate_error=0.0,
-        )
-        model = self.profile.first_model(engine, terms=first)
-        self.models: OrderedDict[int, Model] = OrderedDict({0: model})
-        ridge, nothing = settings.ridge * np.eye(settings.dim), np.zeros(settings.dim)
-        self.design = engine.encrypt(matrices.pack(ridge))
-        self.response = engine.encrypt(matrices.pack_by_row(nothing))
-        self.growth = GrowthTests()
-        self.held: list[Statistics] = []  # rewards that wait for the next batch
         self.rounds: dict[bytes, OpenRound] = {}
         self.answers: OrderedDict[bytes, bytes] = OrderedDict()
-        self.worker = Worker(deployment, engine=engine, profile=self.profile)
 
     def __repr__(self) -> str:
         return f"<Server of {self.deployment.fingerprint}, round {self.round}>"
 
     # -- what others see
 
-    @property
-    def terms(self) -> BatchTerms:
-        """The terms of the batch that is served."""
-        return self.model.terms
-
-    @property
-    def model(self) -> Model:
-        """The model that is served."""
-        return next(reversed(self.models.values()))
-
     def notice(self) -> bytes:
-        """Return the terms as a message."""
-        return self._encode(Notice.from_terms(self.terms))
+        """Return the terms, and which collective key they are for, as a message."""
+        return self._encode(Notice.from_terms(self.terms, key=name_key(self._engine.public_key)))
 
     def status(self) -> Status:
         """Return how far it is."""
@@ -136,11 +104,43 @@ class Server:
             stretch=self.schedule.stretch,
             levels_left=self.levels_left,
             last_error=self.last_error,
+            users=len(self.directory.users),
+            bits=self.ledger.total,
+            bit_budget=self.ledger.budget,
         )
 
-    def tasks(self) -> tuple[bytes, ...]:
-        """Return what the server needs help with; the same until somebody has helped."""
-        return self.worker.tasks()
+    def tasks(self, user: bytes) -> tuple[bytes, ...]:
+        """Return what the server needs help with, for one helper; or raise `Refused`."""
+        return self.worker.tasks(user)
+
+    # -- what the authority says
+
+    def enrol(self, enrolment: bytes) -> None:
+        """Serve a user from now on, or under new keys."""
+        self.directory.enrol(Enrolment.from_bytes(enrolment, deployment=self.deployment))
+
+    def introduce(self, user: bytes, inward_key: bytes) -> None:
+        """Take the user's own key for data that arrives under the user's key."""
+        self.directory.introduce(user, inward_key=inward_key)
+
+    def revoke(self, user: bytes) -> None:
+        """Refuse a user from now on, and delete its keys. What it reported stays."""
+        self.directory.revoke(user)
+        for work in self.worker.work:
+            work.tasks.pop(user, None)
+
+    def rotate(self, rotation: bytes) -> tuple[bytes, ...]:
+        """Go on under a new collective key, with the same model; return what to send to users.
+
+        Rounds that were being answered are refused, and may be asked again under the new key; an
+        update that was under way begins again after the next report.
+        """
+        given = Rotation.from_bytes(rotation, deployment=self.deployment)
+        engine, directory, key = self.directory.under(given, old=self._engine)
+        answering = [work for work in self.worker.work if isinstance(work, AnswerWork)]
+        self._move(engine=engine, directory=directory, key=key)
+        reason = "the collective key was rotated: ask again under the new one"
+        return tuple(refusal for work in answering for refusal in self._withdraw(work, reason))
 
     # -- what comes in
 
@@ -149,13 +149,17 @@ class Server:
         message = self._decode(data)
         if isinstance(message, Ask):
             return self._ask([message])
+        if not isinstance(message, Report | TestReply | TaskReply):
+            raise DamagedData("a message that no server receives")
+        try:
+            self.directory.require(message.user)
+        except Refused as error:
+            return (self._refuse(_subject(message), str(error)),)
         if isinstance(message, Report):
             return self._report(message)
         if isinstance(message, TestReply):
             return self._test_reply(message)
-        if isinstance(message, TaskReply):
-            return self._task_reply(message)
-        raise DamagedData("a message that no server receives")
+        return self._task_reply(message)
 
     def receive_asks(self, asks: Sequence[bytes]) -> tuple[bytes, ...]:
         """Answer several waiting users with as few evaluations as their slots allow.
@@ -173,24 +177,25 @@ class Server:
     def _ask(self, asks: Sequence[Ask], *, refuse: bool = False) -> tuple[bytes, ...]:
         """Answer asks together; one that does not fit raises, or is refused."""
         replies: list[bytes] = []
-        taken: set[bytes] = set()
+        taken: dict[bytes, bytes] = {}
         groups: list[dict[int, tuple[Ask, list[EncryptedVector]]]] = []
         for ask in asks:
-            if ask.round in taken:  # a round that comes twice is one
-                continue
-            known = self._known_ask(ask)
-            if known is not None:
-                taken.add(ask.round)
-                replies += known
+            if taken.get(ask.round) == ask.user:  # a round that comes twice is one
                 continue
             try:
-                vectors = self._contexts(ask)
+                self.directory.line(ask.user)
+                self._require_owner(ask, taken)
+                known = self._known_ask(ask)
+                vectors = self._contexts(ask) if known is None else []
             except HelbaError as error:
-                if not refuse:
+                if not refuse and not isinstance(error, Refused):
                     raise
                 replies.append(self._refuse(ask.round, str(error)))
                 continue
-            taken.add(ask.round)
+            taken[ask.round] = ask.user
+            if known is not None:
+                replies += known
+                continue
             for group in groups:
                 other = next(iter(group.values()))[0]
                 if ask.slot not in group and other.batch == ask.batch:
@@ -201,6 +206,13 @@ class Server:
         for group in groups:
             replies += self._answer(group)
         return tuple(replies)
+
+    def _require_owner(self, ask: Ask, taken: Mapping[bytes, bytes]) -> None:
+        """Refuse a round that somebody else has asked for, before or among those `taken`."""
+        known = self.rounds.get(ask.round)
+        owner = taken.get(ask.round, ask.user) if known is None else known.user
+        if owner != ask.user:
+            raise Refused(NOT_YOURS)
 
     def _known_ask(self, ask: Ask) -> list[bytes] | None:
         """What to say to an ask that needs no evaluation; None if it does."""
@@ -226,9 +238,13 @@ class Server:
             raise DamagedData(f"an ask has {profile.context_parts} ciphertexts")
         if ask.slot >= self.deployment.users:
             raise InvalidInput("slot", ask.slot, f"below {self.deployment.users}")
+        line = self.directory.line(ask.user)
         return [
-            self._engine.vector_from_bytes(
-                part, slots=profile.context_slots, level=profile.context_level
+            line.read(
+                part,
+                collective=self._engine,
+                slots=profile.context_slots,
+                level=profile.context_level,
             )
             for part in ask.parts
         ]
@@ -243,7 +259,7 @@ class Server:
             name, test = self._riding_test()
         for ask, _ in group.values():
             self.round += 1
-            self.rounds[ask.round] = OpenRound()
+            self.rounds[ask.round] = OpenRound(user=ask.user)
         work = AnswerWork(
             users={ask.round: slot for slot, (ask, _) in group.items()},
             model=model,
@@ -252,7 +268,7 @@ class Server:
             test=test,
             test_name=name,
         )
-        replies = self._begin(work)
+        replies = self._begin(work, helper=first.user)
         newest = first.batch == self.terms.number
         seen = self.schedule.covered if newest else self.schedule.covered_before
         unseen = self.round - 1 - model.terms.samples - seen
@@ -278,6 +294,7 @@ class Server:
         test = self.growth.out.pop(reply.test, None)
         if test is None:
             return (self._refuse(reply.test, "no test of this name is open"),)
+        self.ledger.add(reply.user, TEST_BITS)
         if test.batch == self.terms.number:
             passed = reply.positive == (test.flip > 0)
             self.schedule.answer(passed=passed, covered=test.covered)
@@ -289,124 +306,31 @@ class Server:
         known = self.rounds.get(report.round)
         if known is None or self._is_in_work(report.round):
             return (self._refuse(report.round, "no round of this name was answered"),)
+        if known.user != report.user:
+            return (self._refuse(report.round, NOT_YOURS),)
         if known.reported:
             return (self._encode(Receipt(round=report.round, counted=False)),)
-        added = self._statistics(report)
-        at_once = self._updating() is None and not self.held and self._has_room()
-        if at_once:
-            self._absorb(added)
-        else:
-            self.held.append(added)
+        try:
+            added = self._statistics(report)
+        except Refused as error:
+            return (self._refuse(report.round, str(error)),)
+        taken = self._take(added)
         known.reported = True
         self.answers.pop(report.round, None)
         receipt = self._encode(Receipt(round=report.round, counted=True))
-        return (receipt, *self._take_in(taken=int(at_once)))
+        return (receipt, *self._take_in(taken=taken, helper=report.user))
 
     def _statistics(self, report: Report) -> Statistics:
-        shapes = self.profile.statistics_shape
+        shapes, line = self.profile.statistics_shape, self.directory.line(report.user)
         if len(report.parts) != len(shapes):
             raise DamagedData(f"a report has {len(shapes)} ciphertexts")
         vectors = [
-            self._engine.vector_from_bytes(part, slots=slots, level=level)
+            line.read(part, collective=self._engine, slots=slots, level=level)
             for part, (slots, level) in zip(report.parts, shapes, strict=True)
         ]
         return self.profile.absorb(self._engine, vectors)
 
-    def _take_in(self, *, taken: int = 0) -> list[bytes]:
-        """Add the rewards that are held, as many as one update can take; then see what is due."""
-        if self._updating() is not None:
-            return []
-        while self.held and self._has_room():
-            with suppress(HelbaError):  # what cannot be added, no honest user sent
-                self._absorb(self.held.pop(0))
-                taken += 1
-        if self.held or (taken and self.schedule.due(round=self.round)):
-            return self._update()
-        if taken and self.profile.asks and not self.profile.rides:
-            return self._test()
-        return []
-
-    def _has_room(self) -> bool:
-        """Whether an update can still bridge the trace with one more reward."""
-        reach = self.schedule.trace_bound(residual=self.terms.residual, more=1)
-        return self.schedule.plays == 0 or self.profile.can_bridge(self.terms, reach=reach)
-
-    def _absorb(self, added: Statistics) -> None:
-        design = self._engine.add(self.design, added.design)
-        response = self._engine.add(self.response, added.response)
-        self.design, self.response = design, response
-        self.samples += 1
-        self.schedule.plays += 1
-        if added.growth is not None:
-            self.growth.waiting.append(added.growth)
-
-    def _test(self) -> list[bytes]:
-        """Begin an update test of its own, unless one is under way."""
-        if any(isinstance(work, TestWork) for work in self.worker.work):
-            return []
-        growth = self.growth.show(self._engine)
-        assert growth is not None
-        return self._begin(
-            TestWork(
-                growth=growth,
-                model=self.model,
-                plays=self.schedule.plays,
-                round=self.round,
-            )
-        )
-
-    # -- updates
-
-    def _updating(self) -> UpdateWork | None:
-        return next((work for work in self.worker.work if isinstance(work, UpdateWork)), None)
-
-    def _update(self) -> list[bytes]:
-        if self.samples > self.deployment.settings.horizon:
-            return self._reject("the horizon that was planned for is over: certificates end there")
-        reach = self.schedule.trace_bound(residual=self.terms.residual)
-        start = max(1, self.round)
-        try:
-            terms = self.profile.next_terms(
-                terms=self.terms,
-                reach=reach,
-                round=start,
-                samples=self.samples,
-                last_round=last_round(self.deployment.settings, start=start),
-            )
-        except HelbaError as error:
-            return self._reject(str(error))
-        return self._begin(
-            UpdateWork(
-                design=self.design,
-                response=self.response,
-                model=self.model,
-                terms=terms,
-                reach=reach,
-            )
-        )
-
-    def _adopt(self, model: Model) -> None:
-        self.models[model.terms.number] = model
-        while len(self.models) > KEPT_MODELS:
-            self.models.popitem(last=False)
-        self.updates += 1
-        self.schedule.restart(round=model.terms.start)
-        self.growth.restart(batches=self.models)
-
-    def _reject(self, reason: str) -> list[bytes]:
-        self.rejected += 1
-        self.last_error = reason
-        return []
-
-    # -- work that may wait for help
-
-    def _begin(self, work: Work) -> list[bytes]:
-        """Start a computation; what it sends, if it ends at once."""
-        try:
-            ended = self.worker.begin(work)
-        except HelbaError as error:
-            return self._fail(work, error)
-        return self._complete(work) if ended else []
+    # -- help, and what it leads to
 
     def _task_reply(self, reply: TaskReply) -> tuple[bytes, ...]:
         work = self.worker.find(reply)
@@ -418,57 +342,45 @@ class Server:
             if work in self.worker.work:  # the reply was none: the task stays open
                 raise
             return tuple(self._fail(work, error))
-        return tuple(self._complete(work)) if ended else ()
-
-    def _fail(self, work: Work, error: HelbaError) -> list[bytes]:
-        """A computation broke off: its rounds are refused, an update is tried again later."""
-        if isinstance(work, AnswerWork):
-            self._withdraw(work)
-            return [self._refuse(round, str(error)) for round in work.users]
-        return self._reject(str(error))
-
-    def _complete(self, work: Work) -> list[bytes]:
-        value = work.running.value
-        if isinstance(work, AnswerWork):
-            return self._send(work, value)
-        if isinstance(work, TestWork):
-            if work.model is self.model and self._updating() is None:
-                self.schedule.answer(passed=value, covered=work.plays)
-                if self.schedule.passed:
-                    return self._update()
-            return []
-        assert isinstance(work, UpdateWork)
-        if value is None:
-            return self._reject("the check of a new model failed: a refresh was answered wrongly")
-        self._adopt(value)
-        return self._take_in()
+        return tuple(self._complete(work, helper=reply.user)) if ended else ()
 
     def _send(self, work: AnswerWork, comparison: EncryptedVector) -> list[bytes]:
         self.levels_left = comparison.levels_left
-        sent = []
-        slots = list(work.users.values())
-        leaving = self.profile.leave(self._engine, comparison, slots=slots)
-        for (round, slot), vector in zip(work.users.items(), leaving, strict=True):
-            answer = self._encode(
-                Answer(
-                    round=round,
-                    test=work.test_name if slot == 0 else None,
-                    parts=(self._engine.vector_to_bytes(vector),),
-                )
-            )
-            self.answers[round] = answer
+        rounds = {slot: round for round, slot in work.users.items()}
+        refused = {slot: why for slot, round in rounds.items() if (why := self._barred(round))}
+        sent = [self._refuse(rounds[slot], why) for slot, why in refused.items()]
+        slots = [slot for slot in rounds if slot not in refused]
+        leaving = self.profile.leave(
+            self._engine,
+            comparison,
+            slots=slots,
+            line_of=lambda slot: self.directory.line(self.rounds[rounds[slot]].user),
+        )
+        for slot, part in zip(slots, leaving, strict=True):
+            test = work.test_name if slot == 0 else None
+            answer = self._encode(Answer(round=rounds[slot], test=test, parts=(part,)))
+            self.answers[rounds[slot]] = answer
             sent.append(answer)
         while len(self.answers) > max(KEPT_ANSWERS, len(work.users)):
             self.answers.popitem(last=False)
         return sent
 
-    def _withdraw(self, work: AnswerWork) -> None:
+    def _barred(self, round: bytes) -> str | None:
+        """Why the user of a round may not have its answer; None if it may."""
+        try:
+            self.directory.require(self.rounds[round].user)
+        except Refused as error:
+            return str(error)
+        return None
+
+    def _withdraw(self, work: AnswerWork, reason: str) -> list[bytes]:
         """Forget rounds that could not be answered: they may be asked again."""
         for round in work.users:
             del self.rounds[round]
             self.round -= 1
         if work.test_name is not None:
             self.growth.out.pop(work.test_name, None)
+        return [self._refuse(round, reason) for round in work.users]
 
     # -- bytes
 
@@ -476,7 +388,14 @@ class Server:
         return self._encode(Refusal(subject=subject, reason=reason))
 
     def _encode(self, message: Message) -> bytes:
-        return encode(message, deployment=self.deployment.fingerprint)
+        return self._codec.encode(message)
 
     def _decode(self, data: bytes) -> Message:
-        return decode(data, deployment=self.deployment.fingerprint)
+        return self._codec.decode(data)
+
+
+def _subject(message: Report | TestReply | TaskReply) -> bytes:
+    """What a refusal of this message is about."""
+    if isinstance(message, Report):
+        return message.round
+    return message.test if isinstance(message, TestReply) else message.task

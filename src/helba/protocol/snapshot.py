@@ -1,11 +1,14 @@
 """The whole state of a server as bytes, between any two messages.
 
     data = save_server(server)
-    server = restore_server(data, deployment=deployment, engine=engine)
+    server = restore_server(data, deployment=deployment, engine=engine, directory=directory)
 
-Ciphertexts stand in the engine's own format, once each, the rest in a JSON head. A computation that
-waits for help is saved as its inputs, what it was given so far, and the server's half of the task
-that is out, so that a reply to it still counts: restoring repeats the computation up to there.
+Ciphertexts stand in the engine's own format, once each, the rest in a JSON head. Messages that are
+kept (answers, tasks) stand as they were sent, and are read as their receivers will. A computation
+that waits for help is saved as its inputs, what it was given so far, and the server's half of the
+task that is out, so that a reply to it still counts: restoring repeats the computation up to there.
+
+Keys are not in it: the users and their re-encryption keys come with the directory.
 
 The bytes hold secrets of the server towards its users (masks, signs of tests and checks): they are
 its own file, never a message. Without the secret key, which the server does not have, they decrypt
@@ -25,20 +28,24 @@ import numpy as np
 from helba.bandits.terms import BatchTerms
 from helba.circuits.argmax import Rider
 from helba.engine import EncryptedVector, Engine
+from helba.engine.envelope import require_digest
 from helba.errors import DamagedData, HelbaError
+from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
+from helba.protocol.directory import Directory
 from helba.protocol.frame import frame, unframe
 from helba.protocol.growth import GrowthTests, UpdateTest
 from helba.protocol.jobs import Check, Result
+from helba.protocol.messages import ID_BYTES, Answer, Message, Task
 from helba.protocol.profile import Model, RidingTest, Statistics
 from helba.protocol.schedule import ServerSchedule
 from helba.protocol.server import Server
-from helba.protocol.work import AnswerWork, OpenRound, TestWork, UpdateWork, Work
+from helba.protocol.work import AnswerWork, OpenRound, OpenTask, TestWork, UpdateWork, Work
 
 __all__ = ["restore_server", "save_server"]
 
 MAGIC = b"\x89HELSRV\n"
-VERSION = 1
+VERSION = 3
 MOST_HEAD_BYTES = 1 << 30
 MOST_PARTS = 1 << 20
 COUNTS = ("round", "samples", "updates", "rejected", "levels_left", "last_error")
@@ -60,7 +67,9 @@ def save_server(server: Server) -> bytes:
             [writer.maybe(vector) for vector in (held.design, held.response, held.growth)]
             for held in server.held
         ],
-        "rounds": {k.hex(): v.reported for k, v in server.rounds.items()},
+        "rounds": {k.hex(): [v.user.hex(), v.reported] for k, v in server.rounds.items()},
+        "ledger": {k.hex(): bits for k, bits in server.ledger.as_dict().items()},
+        "bits": server.ledger.total,
         "answers": [[k.hex(), writer.part(v)] for k, v in server.answers.items()],
         "work": [_describe_work(work, writer) for work in server.worker.work],
     }
@@ -68,8 +77,13 @@ def save_server(server: Server) -> bytes:
     return frame(magic=MAGIC, version=VERSION, kind=0, head=text, parts=writer.parts)
 
 
-def restore_server(data: bytes, *, deployment: Deployment, engine: Engine) -> Server:
-    """Return a server that goes on where the saved one stood, or raise `DamagedData`."""
+def restore_server(
+    data: bytes, *, deployment: Deployment, engine: Engine, directory: Directory
+) -> Server:
+    """Return a server that goes on where the saved one stood, or raise `DamagedData`.
+
+    The engine must be that of the collective key under which the state was saved.
+    """
     _, text, parts = unframe(
         data,
         magic=MAGIC,
@@ -82,7 +96,8 @@ def restore_server(data: bytes, *, deployment: Deployment, engine: Engine) -> Se
         head = json.loads(text)
         if head["deployment"] != deployment.fingerprint:
             raise DamagedData("the state belongs to a server of another deployment")
-        return _rebuild(head, _Reader(engine, parts), deployment=deployment)
+        reader = _Reader(engine, parts, codec=Codec(deployment))
+        return _rebuild(head, reader, deployment=deployment, directory=directory)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, HelbaError):
             raise
@@ -115,11 +130,12 @@ class _Writer:
 
 
 class _Reader:
-    """Gives vectors back, each parsed once."""
+    """Gives vectors back, each parsed once, and messages, each read."""
 
-    def __init__(self, engine: Engine, parts: Sequence[bytes]) -> None:
+    def __init__(self, engine: Engine, parts: Sequence[bytes], *, codec: Codec) -> None:
         self.engine = engine
         self._parts = parts
+        self._codec = codec
         self._known: dict[int, EncryptedVector] = {}
 
     def part(self, number: int) -> bytes:
@@ -135,6 +151,26 @@ class _Reader:
 
     def maybe(self, number: int | None) -> EncryptedVector | None:
         return None if number is None else self.vector(number)
+
+    def answer(self, number: int, *, round: bytes) -> bytes:
+        """The bytes of the answer to `round`."""
+        message = self._codec.decode(self.part(number))
+        if not isinstance(message, Answer) or message.round != round:
+            raise DamagedData("a kept answer is none, or another")
+        return self._sound(number, message)
+
+    def task(self, number: int, *, name: bytes) -> bytes:
+        """The bytes of the task of that name."""
+        message = self._codec.decode(self.part(number))
+        if not isinstance(message, Task) or message.task != name:
+            raise DamagedData("a task that is out is none, or another")
+        return self._sound(number, message)
+
+    def _sound(self, number: int, message: Message) -> bytes:
+        """The bytes of a message whose parts are as they were written."""
+        for part in message.parts:
+            require_digest(part)
+        return self.part(number)
 
 
 def _describe_model(model: Model, writer: _Writer) -> dict[str, Any]:
@@ -176,11 +212,7 @@ def _describe_work(work: Work, writer: _Writer) -> dict[str, Any]:
     shared = {
         "model": _describe_model(work.model, writer),
         "record": [_describe_result(result, writer) for result in work.running.record],
-        "name": None if work.name is None else work.name.hex(),
-        "task": None if work.task is None else writer.part(work.task),
-        "pending": None
-        if work.pending is None
-        else writer.part(writer.engine.pending_to_bytes(work.pending)),
+        "tasks": [_describe_task(user, task, writer) for user, task in work.tasks.items()],
         "signs": list(request.signs) if isinstance(request, Check) else None,
     }
     if isinstance(work, AnswerWork):
@@ -217,6 +249,21 @@ def _describe_work(work: Work, writer: _Writer) -> dict[str, Any]:
     }
 
 
+def _describe_task(user: bytes, task: OpenTask, writer: _Writer) -> list[Any]:
+    pending = None
+    if task.pending is not None:
+        pending = writer.part(writer.engine.pending_to_bytes(task.pending))
+    return [user.hex(), task.name.hex(), writer.part(task.data), pending]
+
+
+def _read_task(saved: list[Any], reader: _Reader) -> tuple[bytes, OpenTask]:
+    user, name, data, pending = saved
+    mask = None if pending is None else reader.engine.pending_from_bytes(reader.part(pending))
+    known = bytes.fromhex(name)
+    task = OpenTask(name=known, data=reader.task(data, name=known), pending=mask)
+    return _id(user), task
+
+
 def _describe_result(result: Result, writer: _Writer) -> dict[str, Any]:
     if isinstance(result, EncryptedVector):
         return {"vector": writer.vector(result)}
@@ -231,6 +278,19 @@ def _bit(value: object) -> bool:
     return value
 
 
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise DamagedData("a count of the state is none")
+    return value
+
+
+def _id(text: str) -> bytes:
+    name = bytes.fromhex(text)
+    if len(name) != ID_BYTES:
+        raise DamagedData("an id of the state is none")
+    return name
+
+
 def _read_result(saved: dict[str, Any], reader: _Reader) -> Result:
     if "vector" in saved:
         return reader.vector(saved["vector"])
@@ -239,8 +299,10 @@ def _read_result(saved: dict[str, Any], reader: _Reader) -> Result:
     return np.array(saved["numbers"], dtype=np.float64)
 
 
-def _rebuild(head: dict[str, Any], reader: _Reader, *, deployment: Deployment) -> Server:
-    server = Server(deployment, engine=reader.engine)
+def _rebuild(
+    head: dict[str, Any], reader: _Reader, *, deployment: Deployment, directory: Directory
+) -> Server:
+    server = Server(deployment, engine=reader.engine, directory=directory)
     for name in COUNTS:
         setattr(server, name, head[name])
     server.schedule = ServerSchedule(
@@ -259,11 +321,15 @@ def _rebuild(head: dict[str, Any], reader: _Reader, *, deployment: Deployment) -
         for design, response, growth in head["held"]
     ]
     server.rounds = {
-        bytes.fromhex(name): OpenRound(reported=_bit(reported))
-        for name, reported in head["rounds"].items()
+        bytes.fromhex(name): OpenRound(user=_id(user), reported=_bit(reported))
+        for name, (user, reported) in head["rounds"].items()
     }
+    for name, bits in head["ledger"].items():
+        server.ledger.add(_id(name), _count(bits))
+    server.ledger.total = _count(head["bits"])
+    names = [(bytes.fromhex(name), number) for name, number in head["answers"]]
     server.answers = OrderedDict(
-        (bytes.fromhex(name), reader.part(number)) for name, number in head["answers"]
+        (name, reader.answer(number, round=name)) for name, number in names
     )
     for saved in head["work"]:
         _resume_work(server, saved, reader)
@@ -279,10 +345,7 @@ def _resume_work(server: Server, saved: dict[str, Any], reader: _Reader) -> None
         if not isinstance(job.request, Check):
             raise DamagedData("a saved computation does not come to where it stood")
         job.request = replace(job.request, signs=tuple(saved["signs"]))
-    work.name = bytes.fromhex(saved["name"])
-    work.task = reader.part(saved["task"])
-    if saved["pending"] is not None:
-        work.pending = reader.engine.pending_from_bytes(reader.part(saved["pending"]))
+    work.tasks = OrderedDict(_read_task(task, reader) for task in saved["tasks"])
 
 
 def _read_work(saved: dict[str, Any], reader: _Reader, *, models: Mapping[int, Model]) -> Work:

@@ -1,5 +1,9 @@
 """The user: encrypts contexts, decrypts the answer, plays, and reports what it earned.
 
+It encrypts under the collective key, which it cannot decrypt, and decrypts what comes to it under
+its own. (Where keys are "shared" both are the same; where they are "switched" it encrypts under its
+own key, too.)
+
 It also helps when an update is due: it answers refreshes, checks and openings, whose ciphertexts
 show it nothing but noise. Nothing that it sends tells the server which arm it played, what it
 earned, or whether a decryption failed.
@@ -8,6 +12,7 @@ earned, or whether a decryption failed.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,9 +20,11 @@ import numpy as np
 
 from helba.bandits.policy import Array, check_context, check_contexts, clip_reward
 from helba.bandits.terms import BatchTerms
-from helba.engine import Engine, SecretKey
-from helba.errors import DamagedData, EngineError, InvalidInput
+from helba.engine import Engine, KeyPair, Scheme
+from helba.errors import DamagedData, EngineError, InvalidInput, Refused
+from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
+from helba.protocol.enrolment import SHARED_ID, name_key
 from helba.protocol.messages import (
     ID_BYTES,
     Answer,
@@ -28,8 +35,6 @@ from helba.protocol.messages import (
     Task,
     TaskReply,
     TestReply,
-    decode,
-    encode,
 )
 from helba.protocol.profiles import profile_of
 
@@ -65,13 +70,27 @@ class _OpenRound:
 
 
 class User:
-    """One user of a deployment."""
+    """One user of a deployment; `engine` is that of the collective key, `keys` are its own.
 
-    def __init__(self, deployment: Deployment, *, engine: Engine, secret_key: SecretKey) -> None:
+    In the shared-key mode the pair is the collective one.
+    """
+
+    def __init__(
+        self, deployment: Deployment, *, scheme: Scheme, engine: Engine, keys: KeyPair
+    ) -> None:
+        shared = deployment.keys == "shared"
+        if keys.public.belongs_to(engine.public_key) != shared:
+            raise InvalidInput(
+                "keys", "another pair", f"that of a user whose keys are {deployment.keys}"
+            )
         self.deployment = deployment
         self.profile = profile_of(deployment)
+        self._codec = Codec(deployment)
+        self._scheme = scheme
         self._engine = engine
-        self._secret_key = secret_key
+        self._own = engine if shared else scheme.engine(keys.public)
+        self._secret_key = keys.secret
+        self.id = SHARED_ID if shared else name_key(keys.public)
         self._open: dict[bytes, _OpenRound] = {}
         self.overflows = 0
         self.clipped = 0
@@ -79,19 +98,58 @@ class User:
     def __repr__(self) -> str:
         return f"<User of {self.deployment.fingerprint}>"
 
+    def public_key_bytes(self) -> bytes:
+        """Return its own public key, for the authority."""
+        return self._scheme.public_key_to_bytes(self._own.public_key)
+
+    def inward_key_bytes(self) -> bytes:
+        """Return the key that switches its ciphertexts to the collective key: for the server only.
+
+        It is the paper's (Appendix C.2). It holds the user's secret key under the collective one:
+        the authority, who has that, must not get it.
+        """
+        key = self._scheme.make_reencryption_key(
+            self._secret_key, recipient=self._engine.public_key
+        )
+        return self._scheme.reencryption_key_to_bytes(key)
+
+    def adopt(self, public_key: bytes, *, secret_key: bytes | None = None) -> None:
+        """Go on under a new collective key; rounds that are open stay so.
+
+        Only where keys are shared it needs the new secret key, too.
+        """
+        scheme, parameters = self._scheme, self.deployment.parameters
+        key = scheme.public_key_from_bytes(public_key, parameters=parameters)
+        engine = scheme.engine(key)
+        if self.deployment.keys == "shared":
+            if secret_key is None:
+                raise InvalidInput("secret_key", "none", "that of the new shared key")
+            self._secret_key = scheme.secret_key_from_bytes(secret_key, parameters=parameters)
+            self._own = engine
+        self._engine = engine
+
     def read_notice(self, notice: bytes) -> BatchTerms:
         """Return the terms of the batch that the server serves."""
-        return self._decode(notice, Notice).terms()
+        message = self._decode(notice, Notice)
+        if message.key != name_key(self._engine.public_key):
+            raise Refused("the collective key was rotated: get the new public key first")
+        return message.terms()
 
     def ask(self, contexts: object, *, terms: BatchTerms, slot: int = 0) -> bytes:
         """Return an `Ask` for 1 to K contexts, in the slots of user `slot`."""
         rows = check_contexts(self.deployment.settings, contexts)
         packed = self.profile.pack_contexts(rows, terms=terms, slot=slot)
-        level = self.profile.context_level
+        levels = [self.profile.context_level] * len(packed)
         name = secrets.token_bytes(ID_BYTES)
         self._open[name] = _OpenRound(arms=len(rows), slot=slot)
         return self._encode(
-            Ask(round=name, batch=terms.number, slot=slot, parts=self._encrypt(packed, level))
+            Ask(
+                user=self.id,
+                round=name,
+                batch=terms.number,
+                slot=slot,
+                parts=self._encrypt(packed, levels),
+            )
         )
 
     def forget(self, ask: bytes) -> None:
@@ -106,10 +164,10 @@ class User:
         if len(message.parts) != 1:
             raise DamagedData("an answer has one ciphertext")
         asked = self._open[message.round]
-        vector = self._engine.vector_from_bytes(message.parts[0], slots=self.profile.answer_slots)
+        vector = self._own.vector_from_bytes(message.parts[0], slots=self.profile.answer_slots)
         riding = message.test is not None
         try:
-            values: Array | None = self._engine.decrypt(vector, secret_key=self._secret_key)
+            values: Array | None = self._own.decrypt(vector, secret_key=self._secret_key)
         except EngineError:  # a polynomial that exploded: OpenFHE finds too much noise
             values = None
         arm, positive = None, bool(secrets.randbelow(2))
@@ -126,7 +184,7 @@ class User:
             self.overflows += 1
         reply = None
         if message.test is not None:
-            reply = self._encode(TestReply(test=message.test, positive=positive))
+            reply = self._encode(TestReply(user=self.id, test=message.test, positive=positive))
         return Recommendation(
             round=message.round,
             arm=secrets.randbelow(asked.arms) if arm is None else arm,
@@ -141,55 +199,58 @@ class User:
         earned, clipped = clip_reward(settings, reward)
         self.clipped += clipped
         packed = self.profile.pack_statistics(row, reward=earned)
-        parts = tuple(
-            self._engine.vector_to_bytes(self._engine.encrypt(values, level=level))
-            for values, (_, level) in zip(packed, self.profile.statistics_shape, strict=True)
-        )
-        return self._encode(Report(round=round, parts=parts))
+        levels = [level for _, level in self.profile.statistics_shape]
+        return self._encode(Report(user=self.id, round=round, parts=self._encrypt(packed, levels)))
 
     def help(self, task: bytes) -> bytes:
         """Return the share of a task; what it decrypts is noise."""
         message = self._decode(task, Task)
         if len(message.parts) != 1:
             raise DamagedData("a task has one ciphertext")
-        (part,), engine, key = message.parts, self._engine, self._secret_key
+        (part,), own, key = message.parts, self._own, self._secret_key
+        engine, under = self._engine, self._engine.public_key
         if message.work == "refresh":
-            refresh = engine.answer_refresh(engine.request_from_bytes(part), secret_key=key)
+            refresh = own.answer_refresh(own.request_from_bytes(part), secret_key=key, under=under)
             share = engine.reply_to_bytes(refresh)
         elif message.work == "opening" and self.profile.opens:
-            opening = engine.answer_opening(
-                engine.opening_request_from_bytes(part, slots=1), secret_key=key
+            opening = own.answer_opening(
+                own.opening_request_from_bytes(part, slots=1), secret_key=key, under=under
             )
             share = engine.opening_reply_to_bytes(opening)
         elif message.work == "check" and self.deployment.refresh == "client":
             bits = self._read_signs(part)
-            return self._encode(TaskReply(task=message.task, work=message.work, bits=bits))
+            return self._encode(
+                TaskReply(user=self.id, task=message.task, work=message.work, bits=bits)
+            )
         else:
             raise DamagedData("a task that this deployment does not have")
-        return self._encode(TaskReply(task=message.task, work=message.work, parts=(share,)))
+        return self._encode(
+            TaskReply(user=self.id, task=message.task, work=message.work, parts=(share,))
+        )
 
     def _read_signs(self, part: bytes) -> str:
         """The signs of the slots; random ones if the ciphertext cannot be decrypted."""
-        vector = self._engine.vector_from_bytes(
+        vector = self._own.vector_from_bytes(
             part, slots=self.profile.check_slots, level=self.deployment.parameters.depth
         )
         try:
-            values = self._engine.decrypt(vector, secret_key=self._secret_key)
+            values = self._own.decrypt(vector, secret_key=self._secret_key)
         except EngineError:
             values = np.array([secrets.randbelow(2) - 0.5 for _ in range(vector.slots)])
         return "".join("+" if value > 0.0 else "-" for value in values[:MOST_SIGNS])
 
-    def _encrypt(self, packed: tuple[Array, ...], level: int) -> tuple[bytes, ...]:
-        engine = self._engine
+    def _encrypt(self, packed: Sequence[Array], levels: Sequence[int]) -> tuple[bytes, ...]:
+        engine = self._own if self.deployment.keys == "switched" else self._engine
         return tuple(
-            engine.vector_to_bytes(engine.encrypt(values, level=level)) for values in packed
+            engine.vector_to_bytes(engine.encrypt(values, level=level))
+            for values, level in zip(packed, levels, strict=True)
         )
 
     def _encode(self, message: Message) -> bytes:
-        return encode(message, deployment=self.deployment.fingerprint)
+        return self._codec.encode(message)
 
     def _decode(self, data: bytes, kind: type[M]) -> M:
-        message = decode(data, deployment=self.deployment.fingerprint)
+        message = self._codec.decode(data)
         if not isinstance(message, kind):
             raise DamagedData(f"a message {kind.__name__} was expected")
         return message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from helba.bandits.terms import BatchTerms
@@ -10,28 +11,37 @@ from helba.engine import EncryptedVector, Engine, PendingOpening, PendingRefresh
 from helba.protocol.jobs import Job, JobSteps
 from helba.protocol.profile import Model, Profile, RidingTest
 
-__all__ = ["AnswerWork", "OpenRound", "TestWork", "UpdateWork", "Work"]
+__all__ = ["AnswerWork", "OpenRound", "OpenTask", "TestWork", "UpdateWork", "Work"]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class OpenRound:
-    """A round that was answered; its reward may come once."""
+    """A round of `user` that was answered; its reward may come once."""
 
+    user: bytes = field(repr=False)
     reported: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenTask:
+    """What a helper was asked for: the task's name and bytes, and the server's half of it."""
+
+    name: bytes = field(repr=False)
+    data: bytes = field(repr=False)
+    pending: PendingRefresh | PendingOpening | None = field(default=None, repr=False)
 
 
 @dataclass(kw_only=True)
 class Work(ABC):
-    """A computation under `model`; while it waits, `task` is what it asks for.
+    """A computation under `model`; while it waits, `tasks` are what it asks for, by helper.
 
-    `name` is the task's, `pending` the server's half of a refresh or an opening.
+    Every helper has a task of its own, under its own key and with a mask of its own. One reply is
+    enough.
     """
 
     model: Model
     job: Job | None = field(default=None, repr=False)
-    name: bytes | None = field(default=None, repr=False)
-    task: bytes | None = field(default=None, repr=False)
-    pending: PendingRefresh | PendingOpening | None = field(default=None, repr=False)
+    tasks: OrderedDict[bytes, OpenTask] = field(default_factory=OrderedDict, repr=False)
 
     @property
     def running(self) -> Job:

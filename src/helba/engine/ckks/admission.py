@@ -8,6 +8,8 @@ up, and parameters that nobody here has chosen are set up `MOST_STRANGE` times a
 
 from __future__ import annotations
 
+import math
+
 from helba.engine.ckks.context import open_context
 from helba.engine.ckks.template import LEAST_SHARE
 from helba.engine.description import Description
@@ -36,7 +38,8 @@ def admit_key(kind: str, description: Description, payload_bytes: int, *, chosen
     """
     if payload_bytes < _least_bytes(kind, description):
         raise DamagedData(f"{payload_bytes} bytes are too few for the {kind} of its parameters")
-    if not description.identity:
+    to = description.leads_to
+    if not description.identity or (to is not None and not to.identity):
         raise DamagedData(f"the {kind} does not name its public key")
     parameters, slots = description.parameters, description.bootstrap_slots
     if chosen:
@@ -60,8 +63,10 @@ def _admit_stranger(setup: _Setup) -> None:
 def _least_bytes(kind: str, description: Description) -> float:
     """Bytes that residues modulo Q alone take; key switching has some modulo P on top of them."""
     parameters = description.parameters
-    bits = parameters.first_bits + parameters.depth * parameters.scale_bits
-    polynomials = {"public key": 2, "secret key": 1}.get(kind, 2 * parameters.digits)
+    level = 0 if description.leads_to is None else description.leads_to.level
+    bits = parameters.first_bits + (parameters.depth - level) * parameters.scale_bits
+    digits = math.ceil((parameters.depth + 1 - level) / parameters.digit_width)
+    polynomials = {"public key": 2, "secret key": 1}.get(kind, 2 * digits)
     if kind == "evaluation key":
         polynomials *= 1 + len(description.rotations)
     return LEAST_SHARE * polynomials * parameters.ring_dim * bits / 8

@@ -16,7 +16,14 @@ from helba.planning.security import max_log2_qp
 
 __all__ = ["configure", "moduli_of", "open_context", "reason_of"]
 
-FEATURES = (fhe.PKE, fhe.KEYSWITCH, fhe.LEVELEDSHE, fhe.ADVANCEDSHE, fhe.MULTIPARTY)
+FEATURES = (
+    fhe.PKE,
+    fhe.KEYSWITCH,
+    fhe.PRE,
+    fhe.LEVELEDSHE,
+    fhe.ADVANCEDSHE,
+    fhe.MULTIPARTY,
+)
 LEVELS = {
     None: fhe.HEStd_NotSet,
     128: fhe.HEStd_128_classic,
@@ -66,6 +73,7 @@ def configure(parameters: Parameters) -> Any:
     request.SetSecretKeyDist(SECRETS[parameters.secret])
     request.SetScalingTechnique(fhe.FLEXIBLEAUTO)
     request.SetKeySwitchTechnique(fhe.HYBRID)
+    request.SetPREMode(fhe.INDCPA)  # the modes against honest re-encryption throw for CKKS
     return request
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from helba.engine.ckks.context import open_context, reason_of
 from helba.engine.ckks.correction import DivisionCorrection
+from helba.engine.ckks.polynomial import encoder_of
 from helba.engine.ckks.process import require_own_randomness
 from helba.engine.ckks.share import decode_coefficients, flood_shares, join_shares
 from helba.engine.ckks.template import (
@@ -30,7 +31,8 @@ from helba.engine.ckks.template import (
 )
 from helba.engine.ckks.wire import LIBRARY, CiphertextForm
 from helba.engine.engine import Engine
-from helba.engine.keys import EvaluationKey, PublicKey, SecretKey
+from helba.engine.keys import EvaluationKey, PublicKey, Recipient, ReencryptionKey, SecretKey
+from helba.engine.leaving import draw_coefficient_flood, draw_slot_flood
 from helba.engine.primitives import Array
 from helba.engine.vector import Body
 from helba.errors import DamagedData, EngineError
@@ -192,7 +194,7 @@ class CkksEngine(Engine):
             return ciphertext
         if self._correction is None:
             self._correction = DivisionCorrection(
-                self._context, parameters=self.parameters, tag=self.public_key.tag
+                parameters=self.parameters, tag=self.public_key.tag
             )
         missing = self._correction.at_level(ciphertext.GetLevel())
         return self._timed(kind, self._context.EvalAdd, ciphertext, missing)
@@ -207,28 +209,51 @@ class CkksEngine(Engine):
         wider.SetSlots(body.payload.GetSlots() * times)
         return wider
 
+    # -- leaving
+
+    def _reencrypt(self, body: Body, key: ReencryptionKey) -> Any:
+        moved = self._timed("reencrypt", self._context.KeySwitch, body.payload, key._payload)
+        corrected = self._corrected(moved, "reencrypt", degree=body.degree)
+        corrected.SetKeyTag(key.recipient_tag)
+        return corrected
+
+    def _flood(self, body: Body, slots: int, amount: float) -> Any:
+        """One polynomial has both halves of the noise: slots repeat over all of the ring's."""
+        require_own_randomness()
+        level, context, encoder = body.level, self._context, encoder_of(self.parameters)
+        fresh = self._encrypt(draw_slot_flood(slots, amount=amount), level)
+        spread = draw_coefficient_flood(self.parameters.ring_dim, slots=slots, amount=amount)
+        noise = self._timed("flood", encoder.encode, spread * self._scales[level], level=level)
+        shown = encoder.ciphertext(noise, None, level=level, tag=self.public_key.tag)
+        shown.SetSlots(slots)
+        flooded = self._timed("flood", context.EvalAdd, body.payload, fresh)
+        return self._timed("flood", context.EvalAdd, flooded, shown)
+
     # -- refresh
 
-    def _begin_refresh(self, body: Body) -> tuple[Any, Any]:
+    def _begin_refresh(self, body: Body, to: Recipient | None) -> tuple[Any, Any]:
         """Mask with a uniform polynomial, re-randomise; keep the mask rounded like a share."""
         require_own_randomness()
         context, timed = self._context, self._timed
-        low = self._at_two_towers(body)
-        low = timed("refresh", context.EvalAdd, low, self._zero_like(low))
+        own = self.public_key
+        low = self._at_two_towers(body, to)
+        low = timed("refresh", context.EvalAdd, low, self._zero_like(low, to))
         nothing = timed("refresh", context.EvalSub, low, low)
         uniform = timed("refresh", context.IntMPBootRandomElementGen, low).GetElements()[0]
         mask = nothing.Clone()
         mask.SetElements([uniform, nothing.GetElements()[0]])
         sent = timed("refresh", context.EvalAdd, low, mask)
         negated = timed("refresh", context.EvalNegate, mask)
+        negated.SetKeyTag(own.tag)  # what comes back is under our own key
         kept = timed("refresh", context.IntBootDecrypt, self._own_key(), negated)
         return sent, kept
 
-    def _answer_refresh(self, request: Any, secret_key: SecretKey) -> Any:
+    def _answer_refresh(self, request: Any, secret_key: SecretKey, under: PublicKey) -> Any:
         require_own_randomness()
         share = self._timed("refresh", self._context.IntBootDecrypt, secret_key._payload, request)
         share = self._timed("refresh", self._narrowed, share)
-        return self._timed("refresh", self._context.IntBootEncrypt, self.public_key._payload, share)
+        share.SetKeyTag(under.tag)
+        return self._timed("refresh", self._context.IntBootEncrypt, under._payload, share)
 
     def _finish_refresh(self, reply: Any, mask: Any) -> Any:
         narrow = self._timed("refresh", self._narrowed, mask)
@@ -253,8 +278,8 @@ class CkksEngine(Engine):
 
     # -- opening
 
-    def _begin_opening(self, body: Body, slots: int) -> tuple[Any, Any]:
-        request, mask = self._begin_refresh(body)
+    def _begin_opening(self, body: Body, slots: int, to: Recipient | None) -> tuple[Any, Any]:
+        request, mask = self._begin_refresh(body, to)
         return request, self._readable(mask, slots=slots)
 
     def _answer_opening(self, request: Any, secret_key: SecretKey, slots: int, flood: float) -> Any:
@@ -279,8 +304,11 @@ class CkksEngine(Engine):
     def _last_moduli(self) -> tuple[int, ...]:
         return self._form("share", 1, self.parameters.depth - 1).template.moduli
 
-    def _at_two_towers(self, body: Body) -> Any:
+    def _at_two_towers(self, body: Body, to: Recipient | None) -> Any:
         """The value on the last two towers at the scale of the top, where it will come back.
+
+        It changes keys while a product is pending: the scale is there twice, and the error of the
+        switch goes with the rescaling.
 
         IntBootAdjustScale does this too, but is off by the distance of the primes from a power of
         two: a relative error of 1e-5 at 40 bits.
@@ -288,12 +316,15 @@ class CkksEngine(Engine):
         last = self.parameters.depth - 1
         factor = self._scales[0] / self._scales[last]
         product = self._multiply_scalar(body, factor, last - 1)
+        if to is not None:
+            product = self._reencrypt(Body(product, last - 1, degree=2), to.key)
         low = self._timed("refresh", self._context.Compress, product, 2)
         low.SetScalingFactor(self._scales[0])
         return low
 
-    def _zero_like(self, ciphertext: Any) -> Any:
-        """A fresh encryption of zero that can be added to `ciphertext`."""
+    def _zero_like(self, ciphertext: Any, to: Recipient | None) -> Any:
+        """A fresh encryption of zero that can be added to `ciphertext`, under the same key."""
+        public = self.public_key if to is None else to.public_key
         slots = ciphertext.GetSlots()
         plaintext = self._timed(
             "refresh",
@@ -304,7 +335,7 @@ class CkksEngine(Engine):
             None,
             slots,
         )
-        zero = self._timed("refresh", self._context.Encrypt, self.public_key._payload, plaintext)
+        zero = self._timed("refresh", self._context.Encrypt, public._payload, plaintext)
         zero.SetScalingFactor(ciphertext.GetScalingFactor())
         return zero
 
@@ -381,8 +412,10 @@ class CkksEngine(Engine):
         except RuntimeError as error:
             raise EngineError(f"the values cannot be encoded: {reason_of(error)}") from error
 
-    def _timed(self, kind: str, operation: Callable[..., Any], *arguments: Any) -> Any:
+    def _timed(
+        self, kind: str, operation: Callable[..., Any], *arguments: Any, **options: Any
+    ) -> Any:
         start = time.perf_counter()
-        result = operation(*arguments)
+        result = operation(*arguments, **options)
         self.tally.spend(kind, seconds=time.perf_counter() - start)
         return result

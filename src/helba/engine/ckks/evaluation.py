@@ -43,7 +43,7 @@ from helba.errors import DamagedData, EngineError, MissingKey
 from helba.planning.bootstrap import BOOTSTRAP_BUDGET
 from helba.planning.parameters import Parameters
 
-__all__ = ["dump_evaluation_key", "load_evaluation_keys"]
+__all__ = ["dump_evaluation_key", "load_evaluation_keys", "switching_template"]
 
 _LENGTH = struct.Struct("<Q")
 # A serialised map of one key starts with a pointer (5 bytes), the count, the automorphism.
@@ -86,6 +86,12 @@ def load_evaluation_keys(data: memoryview, *, description: Description, tag: str
         raise DamagedData("an evaluation key of this tag is in use, and does not hold as much")
     else:
         _require_same(packed, description=description, tag=tag)
+
+
+def switching_template(parameters: Parameters, *, tag: str | None = None) -> Template:
+    """Return the template of a key that switches from one secret key to that of `tag`."""
+    samples = _samples(parameters)
+    return samples.product if tag is None else samples.product.with_tag(tag, old=samples.tag)
 
 
 def _insert(packed: dict[int, memoryview], *, description: Description, tag: str) -> None:

@@ -15,6 +15,7 @@ from helba.engine.ckks.engine import CkksEngine
 from helba.engine.ckks.evaluation import dump_evaluation_key, load_evaluation_keys
 from helba.engine.ckks.ownership import changing_maps, forget_keys, own_keys
 from helba.engine.ckks.process import require_own_randomness
+from helba.engine.ckks.reencryption import dump_reencryption_key, load_reencryption_key
 from helba.engine.ckks.wire import (
     LIBRARY,
     dump_public_key,
@@ -22,13 +23,16 @@ from helba.engine.ckks.wire import (
     identify,
     load_public_key,
     load_secret_key,
+    require_tag,
 )
 from helba.engine.description import Description
 from helba.engine.engine import Engine
 from helba.engine.keys import (
     EvaluationKey,
+    KeyPair,
     KeySet,
     PublicKey,
+    ReencryptionKey,
     SecretKey,
     normal_steps,
     require_bootstrap,
@@ -88,6 +92,28 @@ class CkksScheme(Scheme):
             secret=SecretKey(parameters=parameters, tag=tag, payload=secret, identity=identity),
         )
 
+    def generate_pair(self, parameters: Parameters) -> KeyPair:
+        """Return a fresh pair from OpenFHE's generator."""
+        require_own_randomness()
+        admit_choice(parameters)
+        pair = open_context(parameters).KeyGen()
+        identity = identify(pair.publicKey, parameters=parameters)
+        tag, public, secret = pair.publicKey.GetKeyTag(), pair.publicKey, pair.secretKey
+        return KeyPair(
+            public=PublicKey(parameters=parameters, tag=tag, payload=public, identity=identity),
+            secret=SecretKey(parameters=parameters, tag=tag, payload=secret, identity=identity),
+        )
+
+    def _make_reencryption_key(
+        self, secret_key: SecretKey, recipient: PublicKey | SecretKey
+    ) -> Any:
+        require_own_randomness()
+        context, secret = open_context(secret_key.parameters), _require_ckks(secret_key)
+        to = _require_ckks(recipient)
+        if isinstance(recipient, SecretKey):
+            return context.KeySwitchGen(secret, to)
+        return context.ReKeyGen(secret, to)
+
     def engine(
         self, public_key: PublicKey, *, evaluation_key: EvaluationKey | None = None
     ) -> Engine:
@@ -105,6 +131,21 @@ class CkksScheme(Scheme):
 
     def _dump_secret_key(self, key: SecretKey) -> bytes:
         return dump_secret_key(_require_ckks(key), parameters=key.parameters)
+
+    def _dump_reencryption_key(self, key: ReencryptionKey) -> bytes:
+        if key._payload is None:
+            raise WrongVector("the key is not one of CKKS")
+        return dump_reencryption_key(key)
+
+    def _load_reencryption_key(
+        self, data: memoryview, *, description: Description, tag: str
+    ) -> Any:
+        assert description.leads_to is not None
+        require_tag(tag)
+        to = description.leads_to
+        return load_reencryption_key(
+            data, parameters=description.parameters, recipient_tag=to.tag, level=to.level
+        )
 
     def _admit(
         self, kind: str, description: Description, payload_bytes: int, *, chosen: bool

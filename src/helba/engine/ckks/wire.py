@@ -164,8 +164,10 @@ def _samples(parameters: Parameters) -> _Samples:
         Template.of(fhe.Serialize(key, fhe.BINARY), ring_dim=parameters.ring_dim)
         for key in (pair.publicKey, pair.secretKey)
     )
-    towers = parameters.depth + 1
-    if (len(public.moduli), len(secret.moduli)) != (2 * towers, towers):
+    towers, extended = parameters.depth + 1, len(public.moduli) // 2
+    # a public key is one modulo Q P: re-encryption keys are made with it
+    most = towers + parameters.auxiliary_primes
+    if len(secret.moduli) != towers or not towers < extended <= most:
         raise EngineError("OpenFHE writes keys in another way than it did")
     return _Samples(public=public, secret=secret, tag=pair.publicKey.GetKeyTag())
 

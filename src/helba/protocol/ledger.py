@@ -1,0 +1,63 @@
+"""How many bits travelled back from users, by key: what the server was told of decrypted values.
+
+A test tells one bit. A check that passes tells one: its 64 signs are then those the server drew
+itself; one that fails tells all of them. An opening (the paper's profile) tells a number in [0, 1]
+that is off by its flooding.
+
+How many there may be, and why, is in `planning.flooding`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+from helba.engine.opening import OPENING_FLOOD
+
+__all__ = ["OPENING_BITS", "TEST_BITS", "Ledger"]
+
+TEST_BITS = 1
+OPENING_BITS = 1 + math.ceil(math.log2(1.0 / OPENING_FLOOD))
+
+
+class Ledger:
+    """Bits by user key, and `total`, which counts for the collective key since it was made."""
+
+    def __init__(
+        self, *, budget: int, bits: Mapping[bytes, int] | None = None, total: int = 0
+    ) -> None:
+        self.budget = budget
+        self.total = total
+        self._bits: Counter[bytes] = Counter(bits or {})
+
+    def add(self, user: bytes, bits: int) -> None:
+        """Count bits that came back under the key of `user`."""
+        self._bits[user] += bits
+        self.total += bits
+
+    def include(self, other: Ledger) -> None:
+        """Count at least what `other` has counted: of two records of one history the later one."""
+        for user, bits in other._bits.items():
+            self._bits[user] = max(self._bits[user], bits)
+        self.total = max(self.total, other.total)
+
+    def of(self, user: bytes) -> int:
+        """Return the bits that came back under one user's key."""
+        return self._bits[user]
+
+    @property
+    def spent(self) -> bool:
+        """Whether the collective key should be rotated."""
+        return self.total > self.budget
+
+    def spent_keys(self) -> tuple[bytes, ...]:
+        """Return the users whose own keys should be replaced."""
+        return tuple(user for user, bits in self._bits.items() if bits > self.budget)
+
+    def as_dict(self) -> dict[bytes, int]:
+        """Return all counts."""
+        return dict(self._bits)
+
+    def __repr__(self) -> str:
+        return f"<Ledger: {self.total} of {self.budget} bits>"

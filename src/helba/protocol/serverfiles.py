@@ -1,0 +1,298 @@
+"""A server's folder: all that it needs to start, and what it was told since.
+
+    deployment.json  public.key  evaluation.key
+    users/<id>.enrolment    a user's public key, and the re-encryption key to it
+    users/<id>.inward       where data arrives switched: the user's key to the collective one
+    users/<id>.revoked      empty: this key was enrolled once, and is refused for that
+    ledger.json             the bits that came back, by key
+    rotation.key            a rotation that a running server has not taken yet
+
+No secret key is among them. Enrolments, inward keys and rotations hold re-encryption keys, which
+are secrets of the server: only its owner can read them, and the folder is private as a whole.
+
+Every file appears whole or not at all; files that must change together do so one after the other. A
+server that finds a mixture does not start, and says why; writing the files again mends it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from helba.engine import get_scheme
+from helba.errors import DamagedData, RunFailed
+from helba.protocol.authority import Authority
+from helba.protocol.deployment import Deployment
+from helba.protocol.directory import Directory
+from helba.protocol.enrolment import Enrolment, Rotation, name_key
+from helba.protocol.keyinfo import describe_key
+from helba.protocol.ledger import Ledger
+from helba.protocol.messages import ID_BYTES
+from helba.protocol.server import Server
+from helba.protocol.snapshot import restore_server
+from helba.protocol.vault import make_private_folder, read_private, write_private, write_public
+
+__all__ = [
+    "DEPLOYMENT",
+    "EVALUATION_KEY",
+    "LEDGER",
+    "PUBLIC_KEY",
+    "ROTATION",
+    "USERS",
+    "delete_file",
+    "drop_stale_users",
+    "drop_user",
+    "drop_users",
+    "enrolment_path",
+    "inward_path",
+    "naming",
+    "open_server",
+    "read_deployment",
+    "read_json",
+    "read_ledger",
+    "read_public",
+    "write_deployment",
+    "write_ledger",
+    "write_rotated_files",
+    "write_server_files",
+]
+
+DEPLOYMENT, PUBLIC_KEY, EVALUATION_KEY = "deployment.json", "public.key", "evaluation.key"
+LEDGER, ROTATION = "ledger.json", "rotation.key"
+USERS, ENROLMENT, INWARD, REVOKED = "users", ".enrolment", ".inward", ".revoked"
+MOST_BITS = 1 << 62
+
+
+# -- single files
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an error of damaged data say in which file."""
+    try:
+        yield
+    except DamagedData as error:
+        raise DamagedData(f"{path}: {error}") from error
+
+
+def read_public(path: Path) -> bytes:
+    """Return the bytes of a file that anybody may read, or raise `RunFailed`."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RunFailed(f"cannot read {path}: {error.strerror}") from error
+
+
+def delete_file(path: Path) -> None:
+    """Delete a file if it is there; a power cut does not bring it back."""
+    try:
+        path.unlink(missing_ok=True)
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise RunFailed(f"cannot delete {path}: {error.strerror}") from error
+
+
+def read_json(path: Path, data: bytes) -> Any:
+    """Return what the bytes of a JSON file say, or raise `DamagedData`."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise DamagedData(f"{path}: this is not JSON") from None
+
+
+def read_deployment(path: Path, *, allow_insecure: bool = False) -> Deployment:
+    """Return the deployment in a file, or raise `RunFailed` or `DamagedData`."""
+    data = read_json(path, read_public(path))
+    with naming(path):
+        return Deployment.from_json(data, allow_insecure=allow_insecure)
+
+
+def write_deployment(path: Path, deployment: Deployment) -> None:
+    """Write a deployment for all to read."""
+    write_public(path, json.dumps(deployment.as_json(), indent=1).encode())
+
+
+def enrolment_path(folder: Path, user: bytes) -> Path:
+    """Return where a server's folder has the enrolment of a user."""
+    return folder / USERS / f"{user.hex()}{ENROLMENT}"
+
+
+def inward_path(folder: Path, user: bytes) -> Path:
+    """Return where a server's folder has the key that switches what a user sends."""
+    return folder / USERS / f"{user.hex()}{INWARD}"
+
+
+# -- what the authority writes
+
+
+def write_server_files(authority: Authority, folder: Path) -> None:
+    """Write all that a server needs into `folder`; what is there already and fits stays.
+
+    A new enrolment is made only for users whose file is missing, damaged, or leads from another
+    collective key. Keys of users who are no longer enrolled are deleted.
+    """
+    make_private_folder(folder)
+    make_private_folder(folder / USERS)
+    deployment = authority.deployment
+    write_deployment(folder / DEPLOYMENT, deployment)
+    public = authority.public_key_bytes()
+    key = describe_key(public).owner
+    if not _is_key_of(folder / EVALUATION_KEY, key):
+        write_public(folder / EVALUATION_KEY, authority.evaluation_key_bytes())
+    write_public(folder / PUBLIC_KEY, public)
+    members = () if deployment.keys == "shared" else authority.members
+    enrolled = {each.id for each in members if not each.revoked}
+    drop_users(folder, but=enrolled)
+    drop_stale_users(folder, deployment=deployment, key=key)
+    for user in enrolled:
+        path = enrolment_path(folder, user)
+        if not path.exists():
+            write_private(path, authority.enrolment_of(user))
+
+
+def write_rotated_files(rotation: bytes, folder: Path, *, deployment: Deployment) -> None:
+    """Write the keys that a rotation brings; those of the old collective key are deleted."""
+    given = Rotation.from_bytes(rotation, deployment=deployment)
+    key = describe_key(given.public_key).owner
+    make_private_folder(folder)
+    make_private_folder(folder / USERS)
+    drop_stale_users(folder, deployment=deployment, key=key)
+    for data in given.enrolments:
+        user = Enrolment.from_bytes(data, deployment=deployment).user
+        write_private(enrolment_path(folder, user), data)
+    write_deployment(folder / DEPLOYMENT, deployment)
+    write_public(folder / EVALUATION_KEY, given.evaluation_key)
+    write_public(folder / PUBLIC_KEY, given.public_key)
+
+
+def drop_users(folder: Path, *, but: Collection[bytes]) -> None:
+    """Delete the keys of all users who are not among `but`, as for `drop_user`."""
+    for user in {_user_of(path) for path in _user_files(folder)} - set(but):
+        drop_user(folder, user)
+
+
+def drop_user(folder: Path, user: bytes) -> None:
+    """Delete a user's keys, and remember that it was revoked."""
+    write_private(enrolment_path(folder, user).with_suffix(REVOKED), b"")
+    delete_file(inward_path(folder, user))
+    delete_file(enrolment_path(folder, user))
+
+
+def drop_stale_users(folder: Path, *, deployment: Deployment, key: bytes) -> None:
+    """Delete users' keys that do not come from, or lead to, the collective key of that id."""
+    for path in _user_files(folder):
+        try:
+            data = read_private(path)
+            if path.suffix == INWARD:
+                found = describe_key(data).leads_to
+            else:
+                outward = Enrolment.from_bytes(data, deployment=deployment).outward_key
+                found = describe_key(outward).owner
+        except DamagedData:
+            found = None
+        if found != key:
+            delete_file(path)
+
+
+def _user_files(folder: Path) -> list[Path]:
+    users = folder / USERS
+    return [path for ending in (ENROLMENT, INWARD) for path in sorted(users.glob(f"*{ending}"))]
+
+
+def _is_key_of(path: Path, key: bytes) -> bool:
+    with suppress(RunFailed, DamagedData):
+        return describe_key(read_public(path)).owner == key
+    return False
+
+
+# -- what the server reads, and counts
+
+
+def open_server(
+    folder: Path, *, allow_insecure: bool = False, state: bytes | None = None
+) -> Server:
+    """Return the server of the files in `folder`, from `state` if that is given.
+
+    It counts on from ledger.json, or from the `state` if that counted more.
+    """
+    deployment = read_deployment(folder / DEPLOYMENT, allow_insecure=allow_insecure)
+    scheme = get_scheme(deployment.scheme)
+    options: dict[str, Any] = {
+        "parameters": deployment.parameters,
+        "allow_insecure": allow_insecure,
+    }
+    with naming(folder / PUBLIC_KEY):
+        public = scheme.public_key_from_bytes(read_public(folder / PUBLIC_KEY), **options)
+    with naming(folder / EVALUATION_KEY):
+        evaluation = scheme.evaluation_key_from_bytes(
+            read_public(folder / EVALUATION_KEY),
+            rotations=deployment.rotations,
+            bootstrap_slots=deployment.bootstrap_slots,
+            **options,
+        )
+    engine = scheme.engine(public, evaluation_key=evaluation)
+    directory = Directory(deployment, scheme=scheme, engine=engine)
+    for path in _user_files(folder):  # enrolments first
+        with naming(path):
+            data = read_private(path)
+            if path.suffix == ENROLMENT:
+                directory.enrol(Enrolment.from_bytes(data, deployment=deployment))
+            elif (user := _user_of(path)) in directory.users:
+                directory.introduce(user, inward_key=data)
+    directory.bar(_user_of(path) for path in (folder / USERS).glob(f"*{REVOKED}"))
+    if state is None:
+        server = Server(deployment, engine=engine, directory=directory)
+    else:
+        server = restore_server(state, deployment=deployment, engine=engine, directory=directory)
+    budget = server.ledger.budget
+    server.ledger.include(read_ledger(folder, key=name_key(public), budget=budget))
+    return server
+
+
+def write_ledger(server: Server, folder: Path) -> None:
+    """Write the bits that were counted, and under which collective key."""
+    ledger = server.ledger
+    text = {
+        "key": name_key(server._engine.public_key).hex(),
+        "total": ledger.total,
+        "budget": ledger.budget,
+        "bits": {user.hex(): bits for user, bits in ledger.as_dict().items()},
+    }
+    write_public(folder / LEDGER, json.dumps(text, indent=1).encode())
+
+
+def read_ledger(folder: Path, *, key: bytes, budget: int) -> Ledger:
+    """Return the counts in a server's folder; the total is 0 if it is of another collective key."""
+    path = folder / LEDGER
+    if not path.exists():
+        return Ledger(budget=budget)
+    data = read_json(path, read_public(path))
+    try:
+        bits = {bytes.fromhex(user): _count(bits) for user, bits in data["bits"].items()}
+        total = _count(data["total"]) if data["key"] == key.hex() else 0
+        if any(len(user) != ID_BYTES for user in bits):
+            raise ValueError("not an id")
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DamagedData(f"{path}: this is no ledger; without it, counting starts at 0") from None
+    return Ledger(budget=budget, bits=bits, total=total)
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_BITS:
+        raise ValueError("not a count")
+    return value
+
+
+def _user_of(path: Path) -> bytes:
+    try:
+        return bytes.fromhex(path.name.removesuffix(path.suffix))
+    except ValueError:
+        raise DamagedData("the name of the file is not the id of a user") from None
