@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from helba import __version__
-from helba.cli import bench, paper, plan, play
+from helba.cli import bench, keys, paper, plan, play
 from helba.errors import HelbaError, InvalidInput
 
 __all__ = ["app", "main"]
@@ -34,6 +34,7 @@ app = typer.Typer(
 for command in (play.run, play.compare, play.sensitivity, plan.plan):
     app.command()(command)
 app.add_typer(bench.app, name="bench")
+app.add_typer(keys.app, name="keys")
 app.add_typer(paper.app, name="paper")
 
 

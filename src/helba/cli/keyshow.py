@@ -1,0 +1,153 @@
+"""What a key file or a folder of keys is, for `helba keys show`. No secret is opened."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+from helba.engine.envelope import MAGIC as ENVELOPE
+from helba.errors import DamagedData, HelbaError, RunFailed
+from helba.experiments.encrypted import describe_parameters
+from helba.planning.parameters import Parameters
+from helba.protocol.authorityfiles import COLLECTIVE_KEY, CURRENT, MEMBERS, SECRET_KEY
+from helba.protocol.deployment import Deployment
+from helba.protocol.enrolment import ENROLMENT, MAGIC, MOST_HEAD_BYTES, MOST_PARTS, VERSION
+from helba.protocol.frame import unframe
+from helba.protocol.keyinfo import describe_key
+from helba.protocol.serverfiles import DEPLOYMENT, EVALUATION_KEY, LEDGER, naming, read_public
+from helba.protocol.vault import MAGIC as SEALED
+from helba.protocol.vault import OTHERS, purpose_of
+
+__all__ = ["describe_path"]
+
+OWNER_ONLY = ("secret key", "sealed secret", "re-encryption key", "enrolment", "rotation")
+
+
+def describe_path(path: Path) -> dict[str, Any]:
+    """Return what a file is, or a folder and every file in it, or raise an error of helba."""
+    if not path.is_dir():
+        return _describe_file(path)
+    kind = _kind_of_folder(path)
+    if kind is None:
+        raise RunFailed(f"{path} is a folder without keys of helba")
+    files = [each for each in sorted(path.rglob("*")) if each.is_file()]
+    return {
+        "path": str(path),
+        "kind": kind,
+        **_mode_of(path, private=True),
+        "files": [_describe_any(each, under=path) for each in files],
+    }
+
+
+def _kind_of_folder(path: Path) -> str | None:
+    if (path / CURRENT).exists():
+        return "authority's folder"
+    if (path / COLLECTIVE_KEY).exists() and (path / SECRET_KEY).exists():
+        return "user's folder"
+    if (path / EVALUATION_KEY).exists() and (path / DEPLOYMENT).exists():
+        return "server's folder"
+    return None
+
+
+def _describe_any(path: Path, *, under: Path) -> dict[str, Any]:
+    """As for a file; one that cannot be told is said to be so."""
+    try:
+        found = _describe_file(path)
+    except (RunFailed, DamagedData) as error:
+        found = {"kind": "unknown", "error": str(error)}
+    return {**found, "path": str(path.relative_to(under))}
+
+
+def _describe_file(path: Path) -> dict[str, Any]:
+    data = read_public(path)
+    with naming(path):
+        try:
+            found = _describe_bytes(path, data)
+        except HelbaError:
+            raise
+        except (KeyError, TypeError, ValueError, RecursionError):
+            raise DamagedData("this is no key file of helba, or it is damaged") from None
+    private = found["kind"] in OWNER_ONLY
+    return {"path": str(path), **found, "bytes": len(data), **_mode_of(path, private=private)}
+
+
+def _describe_bytes(path: Path, data: bytes) -> dict[str, Any]:
+    if data.startswith(SEALED):
+        return {"kind": "sealed secret", "purpose": purpose_of(data)}
+    if data.startswith(MAGIC):
+        return _describe_issued(data)
+    if data.startswith(ENVELOPE):
+        return _describe_key(data)
+    return _describe_text(path, data)
+
+
+def _describe_key(data: bytes) -> dict[str, Any]:
+    info = describe_key(data)
+    found: dict[str, Any] = {"kind": info.kind, "engine": info.scheme, "owner": info.owner.hex()}
+    if info.leads_to is not None:
+        found["leads_to"] = info.leads_to.hex()
+    if info.kind == "evaluation key":
+        found["rotations"] = info.rotations
+    return {**found, **_describe_parameters(info.parameters)}
+
+
+def _describe_issued(data: bytes) -> dict[str, Any]:
+    """An enrolment, or a rotation."""
+    kind, head, parts = unframe(
+        data,
+        magic=MAGIC,
+        version=VERSION,
+        what="an enrolment or rotation",
+        most_head=MOST_HEAD_BYTES,
+        most_parts=MOST_PARTS,
+    )
+    way = 1 if kind == ENROLMENT else 2
+    if len(parts) <= way:
+        raise DamagedData("keys are missing in it")
+    info = describe_key(parts[way])
+    found = {
+        "kind": "enrolment" if kind == ENROLMENT else "rotation",
+        "deployment": json.loads(head)["deployment"],
+        "engine": info.scheme,
+        "owner": info.owner.hex(),
+        "leads_to": None if info.leads_to is None else info.leads_to.hex(),
+    }
+    if kind != ENROLMENT:
+        found["enrolments"] = len(parts) - 3
+    return {**found, **_describe_parameters(info.parameters)}
+
+
+def _describe_text(path: Path, data: bytes) -> dict[str, Any]:
+    words = json.loads(data)
+    if not isinstance(words, dict):
+        raise TypeError("not an object")
+    if path.name == MEMBERS and "members" in words:
+        return {"kind": "list of members", "members": len(words["members"])}
+    if path.name == LEDGER and "bits" in words:
+        return {"kind": "ledger", "bits": words.get("total"), "bit_budget": words.get("budget")}
+    if path.name == CURRENT and "keys" in words:
+        return {"kind": "name of the keys that count", "keys": words["keys"]}
+    deployment = Deployment.from_json(words, allow_insecure=True)
+    return {
+        "kind": "deployment",
+        "deployment": deployment.fingerprint,
+        "engine": deployment.scheme,
+        "keys": deployment.keys,
+        **_describe_parameters(deployment.parameters),
+    }
+
+
+def _describe_parameters(parameters: Parameters) -> dict[str, Any]:
+    level = "none: for tests only" if parameters.security is None else parameters.security
+    return {"security": level, "parameters": describe_parameters(parameters)}
+
+
+def _mode_of(path: Path, *, private: bool) -> dict[str, Any]:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    found: dict[str, Any] = {"mode": f"{mode:o}"}
+    if private and mode & OTHERS:
+        right = "700" if path.is_dir() else "600"
+        found["warning"] = f"open to other users: chmod {right} {path}"
+    return found

@@ -1,0 +1,188 @@
+"""Files of the authority's folder that need no passphrase: members, and which keys count.
+
+`keystore` says what is in the folder; what is here reads and writes single files of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from helba.errors import DamagedData, Refused, RunFailed
+from helba.protocol.messages import ID_BYTES
+from helba.protocol.serverfiles import PUBLIC_KEY, USERS, read_json, read_public
+from helba.protocol.vault import make_private_folder, read_private, write_private
+
+__all__ = [
+    "COLLECTIVE_KEY",
+    "CURRENT",
+    "GENERATION",
+    "MEMBERS",
+    "PUBLIC",
+    "SECRET_KEY",
+    "SERVER",
+    "Record",
+    "at_work",
+    "collective_key_path",
+    "current_keys",
+    "find_member",
+    "locked",
+    "now",
+    "number_of_keys",
+    "public_path",
+    "read_members",
+    "require_free",
+    "write_members",
+]
+
+CURRENT, MEMBERS, SERVER, SECRET_KEY = "current.json", "members.json", "server", "secret.key"
+COLLECTIVE_KEY = "collective.key"  # what a user's folder has
+PUBLIC = ".public"
+GENERATION = re.compile(r"keys-([1-9][0-9]{0,8})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What members.json says of a user; times are in UTC, as ISO 8601."""
+
+    name: str
+    id: bytes
+    enrolled_at: str
+    revoked_at: str | None = None
+
+    @property
+    def revoked(self) -> bool:
+        """Whether the user may no longer take part."""
+        return self.revoked_at is not None
+
+    @property
+    def since(self) -> str:
+        """Since when the user has been enrolled, or revoked."""
+        return self.revoked_at or self.enrolled_at
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it in plain types."""
+        return {
+            "name": self.name,
+            "id": self.id.hex(),
+            "revoked": self.revoked,
+            "enrolled_at": self.enrolled_at,
+            "revoked_at": self.revoked_at,
+        }
+
+
+def read_members(folder: Path) -> list[Record]:
+    """Return the members in their order, or raise `RunFailed` or `DamagedData`."""
+    path = folder / MEMBERS
+    data = read_json(path, read_private(path))
+    try:
+        records = [_record(each) for each in data["members"]]
+        if len({each.name for each in records}) < len(records):
+            raise ValueError("a name that comes twice")
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DamagedData(f"{path}: this is no list of members") from None
+    return records
+
+
+def _record(data: Any) -> Record:
+    record = Record(
+        name=data["name"],
+        id=bytes.fromhex(data["id"]),
+        enrolled_at=data["enrolled_at"],
+        revoked_at=data["revoked_at"],
+    )
+    texts = (record.name, record.enrolled_at, record.since)
+    if len(record.id) != ID_BYTES or not all(isinstance(text, str) for text in texts):
+        raise ValueError("not a record")
+    if record.as_json() != data:
+        raise ValueError("not in its one form")
+    return record
+
+
+def write_members(folder: Path, records: Sequence[Record]) -> None:
+    """Write the members."""
+    text = json.dumps({"members": [each.as_json() for each in records]}, indent=1)
+    write_private(folder / MEMBERS, text.encode())
+
+
+def find_member(records: Sequence[Record], name: str) -> Record:
+    """Return the member of that name, or raise `Refused`."""
+    for each in records:
+        if each.name == name:
+            return each
+    raise Refused(f"nobody of the name {name} was enrolled")
+
+
+def collective_key_path(folder: Path) -> Path:
+    """Return where the public key lies that users encrypt under; no passphrase is needed."""
+    return current_keys(folder) / PUBLIC_KEY
+
+
+def current_keys(folder: Path) -> Path:
+    """Return the folder of the keys that count."""
+    return folder / f"keys-{number_of_keys(folder)}"
+
+
+def number_of_keys(folder: Path) -> int:
+    """Return the number of the generation of keys that counts."""
+    _require_authority(folder)
+    path = folder / CURRENT
+    data = read_json(path, read_public(path))
+    match = GENERATION.fullmatch(str(data.get("keys"))) if isinstance(data, dict) else None
+    if match is None:
+        raise DamagedData(f"{path}: this names no keys")
+    return int(match[1])
+
+
+def public_path(folder: Path, user: bytes) -> Path:
+    """Return where the authority keeps a user's public key."""
+    return folder / USERS / f"{user.hex()}{PUBLIC}"
+
+
+def now() -> str:
+    """Return the time, in UTC."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def require_free(folder: Path) -> None:
+    """Raise `Refused` if an authority or a user has its keys in the folder."""
+    if (folder / CURRENT).exists():
+        raise Refused(f"{folder} holds an authority already")
+    if (folder / SECRET_KEY).exists():
+        raise Refused(f"{folder} holds a user's keys already")
+
+
+def _require_authority(folder: Path) -> None:
+    if not (folder / CURRENT).is_file():
+        raise RunFailed(f"{folder} holds no authority (helba keys create makes one)")
+
+
+@contextmanager
+def at_work(folder: Path) -> Iterator[None]:
+    """The folder of an authority, private and for this command alone."""
+    _require_authority(folder)
+    make_private_folder(folder)
+    with locked(folder):
+        yield
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """A folder for this command alone; `RunFailed` if another one has it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunFailed(f"another command is working on {folder}") from None
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,127 @@
+"""A user on disk: its own pair, and the collective key that it encrypts under.
+
+    deployment.json  collective.key  public.key     for anybody to read
+    secret.key                                      under the passphrase; it never leaves the device
+
+The folder is private. It is complete when secret.key is there, which is written last.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from helba.engine import KeyPair, PublicKey, get_scheme
+from helba.errors import DamagedData, InvalidInput, Refused, RunFailed
+from helba.protocol.authorityfiles import (
+    COLLECTIVE_KEY,
+    CURRENT,
+    SECRET_KEY,
+    collective_key_path,
+    require_free,
+)
+from helba.protocol.deployment import Deployment
+from helba.protocol.enrolment import name_key
+from helba.protocol.serverfiles import (
+    DEPLOYMENT,
+    PUBLIC_KEY,
+    naming,
+    read_deployment,
+    read_public,
+    write_deployment,
+)
+from helba.protocol.user import User
+from helba.protocol.vault import (
+    make_private_folder,
+    open_secret,
+    read_private,
+    seal_secret,
+    write_private,
+    write_public,
+)
+
+__all__ = ["create_user", "open_user", "update_user"]
+
+
+def create_user(
+    folder: Path, *, deployment_folder: Path, passphrase: str, allow_insecure: bool = False
+) -> User:
+    """Make a pair of keys here, on the user's device, and keep it in a new folder.
+
+    `deployment_folder` has deployment.json and the collective public.key; an authority's, a
+    server's or another user's folder will do. The user sends its public.key to the authority.
+    """
+    require_free(folder)
+    deployment = read_deployment(deployment_folder / DEPLOYMENT, allow_insecure=allow_insecure)
+    _require_own_keys(deployment)
+    collective = _find_collective(deployment_folder)
+    key = _read_public(collective, deployment=deployment)
+    make_private_folder(folder)
+    scheme = get_scheme(deployment.scheme)
+    keys = scheme.generate_pair(deployment.parameters)
+    user = User(deployment, scheme=scheme, engine=scheme.engine(key), keys=keys)
+    write_deployment(folder / DEPLOYMENT, deployment)
+    write_public(folder / COLLECTIVE_KEY, scheme.public_key_to_bytes(key))
+    write_public(folder / PUBLIC_KEY, scheme.public_key_to_bytes(keys.public))
+    secret = scheme.secret_key_to_bytes(keys.secret)
+    sealed = seal_secret(secret, passphrase=passphrase, purpose=_purpose(keys.public))
+    write_private(folder / SECRET_KEY, sealed)
+    return user
+
+
+def open_user(folder: Path, *, passphrase: str, allow_insecure: bool = False) -> User:
+    """Return the user whose keys are in `folder`."""
+    deployment = _open_folder(folder, allow_insecure=allow_insecure)
+    scheme = get_scheme(deployment.scheme)
+    collective = _read_public(folder / COLLECTIVE_KEY, deployment=deployment)
+    public = _read_public(folder / PUBLIC_KEY, deployment=deployment)
+    path = folder / SECRET_KEY
+    sealed = read_private(path)
+    with naming(path):
+        opened = open_secret(sealed, passphrase=passphrase, purpose=_purpose(public))
+        secret = scheme.secret_key_from_bytes(opened, parameters=deployment.parameters)
+        if not secret.belongs_to(public):
+            raise DamagedData("the secret key belongs to another public key")
+    keys = KeyPair(public=public, secret=secret)
+    return User(deployment, scheme=scheme, engine=scheme.engine(collective), keys=keys)
+
+
+def update_user(folder: Path, public_key: Path, *, allow_insecure: bool = False) -> None:
+    """Adopt a new collective public key, after a rotation; the user's own keys stay.
+
+    No secret is used. The key comes from the authority, over a channel that authenticates.
+    """
+    deployment = _open_folder(folder, allow_insecure=allow_insecure)
+    key = _read_public(public_key, deployment=deployment)
+    if key.belongs_to(_read_public(folder / PUBLIC_KEY, deployment=deployment)):
+        raise InvalidInput("public_key", "the user's own", "the collective key")
+    scheme = get_scheme(deployment.scheme)
+    write_public(folder / COLLECTIVE_KEY, scheme.public_key_to_bytes(key))
+
+
+def _open_folder(folder: Path, *, allow_insecure: bool) -> Deployment:
+    if not (folder / SECRET_KEY).exists() or not (folder / COLLECTIVE_KEY).exists():
+        raise RunFailed(f"{folder} holds no user's keys (helba keys create --user makes them)")
+    make_private_folder(folder)
+    return read_deployment(folder / DEPLOYMENT, allow_insecure=allow_insecure)
+
+
+def _find_collective(folder: Path) -> Path:
+    if (folder / CURRENT).exists():
+        return collective_key_path(folder)
+    other = folder / COLLECTIVE_KEY
+    return other if other.exists() else folder / PUBLIC_KEY
+
+
+def _read_public(path: Path, *, deployment: Deployment) -> PublicKey:
+    scheme, data = get_scheme(deployment.scheme), read_public(path)
+    with naming(path):
+        return scheme.public_key_from_bytes(data, parameters=deployment.parameters)
+
+
+def _require_own_keys(deployment: Deployment) -> None:
+    if deployment.keys == "shared":
+        raise Refused("in this deployment all users share one key: nobody makes a pair")
+
+
+def _purpose(key: PublicKey) -> str:
+    return f"secret key of user {name_key(key).hex()}"
