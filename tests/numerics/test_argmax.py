@@ -179,7 +179,9 @@ def test_disclosure_is_not_vacuous():
 def test_flooding_bounds_the_advantage():
     stated = disclosure(sign=RIPPLED, arms=2, scale=1.0, method="sum")
     assert stated.advantage(flood=1e-9) == 1.0
-    assert stated.advantage(flood=100 * stated.ripple) == pytest.approx(0.02)
+    assert stated.advantage(flood=100 * stated.ripple) == pytest.approx(0.04)
+    wide = disclosure(sign=RIPPLED, arms=2, scale=1.0, method="sum", slots=16)
+    assert wide.advantage(flood=100 * stated.ripple) == pytest.approx(0.32)
 
 
 def test_levels_count_the_tree_of_products():

@@ -26,6 +26,7 @@ def plan(
         str, typer.Option(help="product (shows the winner), sum (shows the order) or auto")
     ] = "auto",
     keys: Annotated[str, typer.Option(help="own, shared or switched")] = "own",
+    gaps: Annotated[str, typer.Option(help="shown or hidden")] = "shown",
     users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
     length: Annotated[float, typer.Option(help="L, the longest context")] = 1.0,
     ridge: Annotated[float, typer.Option(help="lambda, the ridge")] = 1.0,
@@ -49,6 +50,7 @@ def plan(
             "schedule": schedule,
             "argmax": argmax,
             "keys": keys,
+            "gaps": gaps,
             "users": users,
             "length": length,
             "ridge": ridge,

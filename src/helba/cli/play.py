@@ -37,7 +37,8 @@ def run(
         str | None,
         typer.Option(
             help="plain (in the clear), ckks (on ciphertexts) or simulate (as ckks, without "
-            "encryption); plain unless told, or ckks with --refresh, --keys or --security"
+            "encryption); plain unless told, or ckks with --refresh, --keys, --gaps or "
+            "--security"
         ),
     ] = None,
     profile: Annotated[str | None, typer.Option(help="fast or paper")] = None,
@@ -51,6 +52,13 @@ def run(
         typer.Option(
             help="own (answers come under the user's own key; the default), shared (one secret "
             "key for all users, as in the paper) or switched (own, and data arrives under it too)"
+        ),
+    ] = None,
+    gaps: Annotated[
+        str | None,
+        typer.Option(
+            help="shown (the default), or hidden: a costlier comparison, after which an answer "
+            "tells hardly more than the best arm, or the order, of scores that are well apart"
         ),
     ] = None,
     security: Annotated[
@@ -86,6 +94,7 @@ def run(
         schedule=schedule,
         refresh=refresh,
         keys=keys,
+        gaps=gaps,
         security=security,
         seed=seed,
         dim=dim,

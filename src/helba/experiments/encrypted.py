@@ -140,14 +140,16 @@ class EncryptedPlay(Policy):
 
 
 def plan_play(
-    settings: Settings, *, engine: str, security: int, refresh: str, keys: str
+    settings: Settings, *, engine: str, security: int, refresh: str, keys: str, gaps: str = "shown"
 ) -> Deployment:
     """Plan a run and say so; `RunFailed` at once where OpenFHE is asked for and is not there."""
     get_scheme(engine)
     if engine == "simulate":
         note(SIMULATOR)
     note("planning")
-    return deployment_for(settings, engine=engine, security=security, refresh=refresh, keys=keys)
+    return deployment_for(
+        settings, engine=engine, security=security, refresh=refresh, keys=keys, gaps=gaps
+    )
 
 
 def make_play(deployment: Deployment, *, separate: bool = False) -> EncryptedPlay:

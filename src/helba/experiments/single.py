@@ -33,7 +33,7 @@ from helba.experiments.report import strict
 from helba.experiments.rows import RowFile, write_text
 from helba.experiments.runner import Outcome, Row, policy_for, run_repetition, settings_for
 from helba.experiments.tuning import MOST_SEED, tune_radius, tuning_jobs
-from helba.planning.request import KEY_MODES, REFRESHES
+from helba.planning.request import GAPS, KEY_MODES, REFRESHES
 from helba.planning.security import SECURITY_LEVELS
 from helba.problems import Problem, make_problem
 
@@ -51,7 +51,9 @@ FIXED = {
     "helba-paper": {"profile": "paper", "bonus": "sqrt"},
 }
 KNOBS = ("profile", "bonus", "schedule")
-SECURITY, REFRESH, KEYS = 128, "client", "own"
+SECURITY, REFRESH, KEYS, GAPS_SHOWN = 128, "client", "own", "shown"
+# What asks for ciphertexts.
+CIPHERTEXT_OPTIONS = ("refresh", "keys", "gaps", "security")
 # What only an encrypted run has.
 NOT_ENCRYPTED = ("refresh", "keys", "security", "bytes_up", "bytes_down", "parameters")
 
@@ -61,9 +63,10 @@ class SingleRequest:
     """What to run; an option that is None is the algorithm's own choice.
 
     The paper's profile comes with the paper's bonus, the square root, unless told otherwise.
-    `refresh`, `keys` and `security` ask for ciphertexts: with them the engine is ckks unless told,
-    else plain. `beside` are algorithms to play in the clear on the same draw; for an encrypted run
-    it is the same algorithm unless told. `separate` puts the server into a process of its own.
+    `refresh`, `keys`, `gaps` and `security` ask for ciphertexts: with them the engine is ckks
+    unless told, else plain. `beside` are algorithms to play in the clear on the same draw; for an
+    encrypted run it is the same algorithm unless told. `separate` puts the server into a process of
+    its own.
     """
 
     problem: str
@@ -75,6 +78,7 @@ class SingleRequest:
     schedule: str | None = None
     refresh: str | None = None
     keys: str | None = None
+    gaps: str | None = None
     security: int | None = None
     seed: int = 0
     dim: int | None = None
@@ -85,7 +89,7 @@ class SingleRequest:
     def __post_init__(self) -> None:
         require_choice("algorithm", self.algorithm, ALGORITHMS)
         if self.engine is None:
-            asked = (self.refresh, self.keys, self.security) != (None, None, None)
+            asked = any(getattr(self, name) is not None for name in CIPHERTEXT_OPTIONS)
             object.__setattr__(self, "engine", "ckks" if asked else "plain")
         require_choice("engine", self.engine or "", ENGINES)
         if self.encrypted and self.algorithm not in ENCRYPTED_ALGORITHMS:
@@ -95,6 +99,8 @@ class SingleRequest:
             require_choice("refresh", self.refresh, REFRESHES)
         if self.keys is not None:
             require_choice("keys", self.keys, KEY_MODES)
+        if self.gaps is not None:
+            require_choice("gaps", self.gaps, GAPS)
         if self.security is not None and self.security not in SECURITY_LEVELS:
             raise InvalidInput("security", self.security, "one of 128, 192, 256")
         require_at_least("horizon", self.horizon, 1)
@@ -201,6 +207,7 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
             security=request.security or SECURITY,
             refresh=request.refresh or REFRESH,
             keys=request.keys or KEYS,
+            gaps=request.gaps or GAPS_SHOWN,
         )
     if out is not None:
         _claim(out)
@@ -248,8 +255,7 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
 def _say_what_is_ignored(request: SingleRequest) -> None:
     if request.options and not request.algorithm.startswith("helba"):
         note(f"{request.algorithm} has no {' or '.join(request.options)}: ignored")
-    options = ("refresh", "keys", "security")
-    unused = [name for name in options if getattr(request, name) is not None]
+    unused = [name for name in CIPHERTEXT_OPTIONS if getattr(request, name) is not None]
     unused += ["separate"] if request.separate else []
     if unused and not request.encrypted:
         note(f"engine plain has no {' or '.join(unused)}: ignored")

@@ -138,27 +138,33 @@ class Disclosure:
     """What b tells its reader of the gaps between its own scores.
 
     Gaps below `revealed_below` (units of the score) may be learned to the precision of the noise.
-    Of scores that are all further apart only the winner (product) or the order (sum) shows: every
-    entry of b stays within `ripple` of the value that any such scores with that order give.
+    Of scores that are all further apart the winner (product) or the order (sum) shows, and the rest
+    as far as the flood lets it: every entry of b stays within `ripple` of the value that any such
+    scores with that winner, or that order, give. Entries stand in `slots` slots.
     """
 
     revealed_below: float
     ripple: float
-    entries: int
+    slots: int
     shows_order: bool
 
     def advantage(self, *, flood: float) -> float:
-        """Bound what flooding with uniform noise in [-flood, flood] leaves: total variation.
+        """Bound how well two such vectors of scores are told apart: their total variation.
 
-        Two entries at most 2 ripple apart, each smeared over 2 flood, overlap but for ripple/flood;
-        entries are flooded independently.
+        Flooding is at least uniform in [-flood/2, flood/2], independently in every slot. Two values
+        at most 2 ripple apart, each smeared over `flood`, overlap but for 2 ripple/flood.
         """
         require_positive("flood", flood)
-        return min(1.0, self.entries * self.ripple / flood)
+        return min(1.0, self.slots * 2.0 * self.ripple / flood)
 
 
-def disclosure(*, sign: CompositeSign, arms: int, scale: float, method: str) -> Disclosure:
-    """Return what the comparison vector reveals of a gap at the resolution of `sign`."""
+def disclosure(
+    *, sign: CompositeSign, arms: int, scale: float, method: str, slots: int | None = None
+) -> Disclosure:
+    """Return what the comparison vector reveals of a gap at the resolution of `sign`.
+
+    It fills `slots`, one for each arm unless told.
+    """
     require_at_least("arms", arms, 2)
     require_positive("scale", scale)
     require_choice("method", method, METHODS)
@@ -172,7 +178,7 @@ def disclosure(*, sign: CompositeSign, arms: int, scale: float, method: str) -> 
     return Disclosure(
         revealed_below=scale * sign.resolution,
         ripple=ripple,
-        entries=arms,
+        slots=arms if slots is None else slots,
         shows_order=method == "sum" and arms > 2,
     )
 

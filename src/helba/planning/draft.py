@@ -18,7 +18,7 @@ from helba.bandits.radius import (
     paper_radius,
 )
 from helba.bandits.settings import Settings
-from helba.numerics.argmax import argmax_tolerance
+from helba.numerics.argmax import Disclosure, argmax_tolerance, disclosure
 from helba.numerics.composite import CompositeSign
 from helba.numerics.inverse import InverseNoise, WarmStart
 from helba.planning.bootstrap import BOOTSTRAP_LEVELS
@@ -26,7 +26,7 @@ from helba.planning.calibration import Calibration
 from helba.planning.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_of
 from helba.planning.clearing import clearing_noise, leaving_noise
 from helba.planning.extent import count_updates, score_extent
-from helba.planning.flooding import answer_flood
+from helba.planning.flooding import MOST_ADVANTAGE, answer_flood
 from helba.planning.latency import chain_seconds
 from helba.planning.matrix import MatrixLayout
 from helba.planning.paper_workload import paper_inverse_steps, paper_round_steps, paper_tie_noise
@@ -135,6 +135,19 @@ class Workshop:
     def renewal_slots(self) -> int:
         """Slots of the largest vector that an update renews: [M; X], or the score model."""
         return max(self.matrices.slots, 0 if self.layout is None else self.layout.slots)
+
+    def disclosure(self, scale: float) -> Disclosure | None:
+        """What an answer reveals of scores in a range of `scale`; None in the paper's profile."""
+        if self.layout is None or self.sign is None or self.method is None:
+            return None
+        own = self.layout.slots_of(0, among=self.layout.compare_slots)
+        return disclosure(
+            sign=self.sign,
+            arms=self.settings.arms,
+            scale=scale,
+            method=self.method,
+            slots=int(own.sum()),
+        )
 
     def round_steps(self) -> tuple[Step, ...]:
         """Return the steps of a round."""
@@ -260,6 +273,10 @@ class Workshop:
             )
             if relative > self.sign.resolution or noise > METHOD_MARGIN * CKKS_NOISE:
                 return Limit.PRECISION
+            if self.request.gaps == "hidden":
+                shown = self.disclosure(extent)
+                if shown is None or shown.advantage(flood=flood) > MOST_ADVANTAGE:
+                    return Limit.PRECISION
             tolerance = relative * extent
         return self._priced(
             Draft(

@@ -1,7 +1,8 @@
 """How much noise the server adds to a comparison vector before it leaves, and how long it lasts.
 
-Uniform in [-f, f] in every slot, so that what CKKS left in the low digits, which depends on the
-model and on the server's ciphertexts, is covered by independent noise. How many times larger than
+At most f in every slot, half of it uniform there and the other half spread over all coefficients
+(`engine.leaving`), so that what CKKS left in the low digits, which depends on the model and on the
+server's ciphertexts, is covered by independent noise. How many times larger than
 the bound of that error it is, a plan shows (`flood` and `comparison_error`): 40 and more for the
 fast profile.
 The argmax pays for it: f counts as noise of an entry (`numerics.argmax.argmax_tolerance`), which a
@@ -17,11 +18,13 @@ one such bit in expectation. Beyond that the keys should be rotated.
 
 from __future__ import annotations
 
-__all__ = ["answer_flood", "bit_budget"]
+__all__ = ["MOST_ADVANTAGE", "answer_flood", "bit_budget"]
 
 FLOOD = 2.0**-10
 PAPER_FLOOD = 2.0**-16
 PRODUCT_MARGIN_BITS = 4
+# With which gaps beyond the resolution may be told apart where they are to be hidden.
+MOST_ADVANTAGE = 0.1
 # Where errors are so small that no run would come near it.
 MOST_BUDGET = 1 << 20
 

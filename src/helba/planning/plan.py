@@ -162,7 +162,12 @@ class Plan:
                 "error": sign.error,
             },
             "score_range": self.score_range,
-            "disclosure": None if self.disclosure is None else asdict(self.disclosure),
+            "disclosure": None
+            if self.disclosure is None
+            else {
+                **asdict(self.disclosure),
+                "advantage": self.disclosure.advantage(flood=self.flood),
+            },
             "estimate_error": self.estimate_error,
             "comparison_error": self.comparison_error,
             "flood": self.flood,

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from helba.bandits.terms import Accuracy
 from helba.errors import InvalidInput, RunFailed
-from helba.numerics.argmax import disclosure
 from helba.numerics.certificate import Certificate
 from helba.planning.calibration import Calibration, load_calibration
 from helba.planning.chain import levels_of
@@ -74,14 +73,7 @@ def _assemble(found: Found, *, calibration: Calibration) -> Plan:
     round_levels = sum(levels_of(piece) for piece in draft.round.pieces)
     whole = len(draft.round.pieces) == 1
     top = parameters.depth - round_levels if whole else workshop.start
-    seen = None
-    if workshop.sign is not None and workshop.method is not None:
-        seen = disclosure(
-            sign=workshop.sign,
-            arms=settings.arms,
-            scale=draft.score_range,
-            method=workshop.method,
-        )
+    seen = workshop.disclosure(draft.score_range)
     newton = sum(len(piece) for piece in draft.inverse.pieces) - (0 if draft.warm is None else 1)
     points = (*draft.round.points, *draft.inverse.points, *draft.model.points)
     layout = workshop.layout

@@ -99,7 +99,7 @@ def _comparison(workshop: Workshop, draft: Draft) -> tuple[Choice, ...]:
     if layout.arms == 2:
         way, why = "single comparison", "two arms need nothing else"
     elif method == "product":
-        way, why = "product", f"shows the winner only, well above the noise up to {limit} arms"
+        way, why = "product", f"shows the winner, well above the noise up to {limit} arms"
     elif workshop.request.argmax == "sum":
         way, why = "sum", "as asked; shows the order of the arms"
     elif layout.arms <= limit:

@@ -10,11 +10,12 @@ from helba.planning.parameters import MOST_SCALE_BITS
 from helba.planning.score import require_users
 from helba.planning.security import RING_DIMS, SECURITY_LEVELS
 
-__all__ = ["ARGMAX_CHOICES", "KEY_MODES", "REFRESHES", "PlanRequest"]
+__all__ = ["ARGMAX_CHOICES", "GAPS", "KEY_MODES", "REFRESHES", "PlanRequest"]
 
 REFRESHES = ("client", "bootstrap", "none")
 ARGMAX_CHOICES = ("auto", "product", "sum")
 KEY_MODES = ("own", "shared", "switched")
+GAPS = ("shown", "hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +28,10 @@ class PlanRequest:
     a power of two, and more than one only with the fast profile and the quadratic bonus.
     `keys` says whose keys users have: their "own", to which answers are re-encrypted; one that is
     "shared", as in the paper; or their own in both directions, where also what they send is
-    "switched" to the collective key. `ring_dim`, `depth` and `scale_bits` fix what the planner
-    would choose.
+    "switched" to the collective key. `gaps` that are "hidden" ask for a sign polynomial whose
+    ripple the flood covers: beyond its resolution an answer then tells no more than the winner, or
+    the order, but for a small advantage; it costs products or levels. `ring_dim`, `depth` and
+    `scale_bits` fix what the planner would choose.
     """
 
     dim: int
@@ -50,6 +53,7 @@ class PlanRequest:
     growth: float = 0.1
     users: int = 1
     keys: str = "own"
+    gaps: str = "shown"
     ring_dim: int | None = None
     depth: int | None = None
     scale_bits: int | None = None
@@ -58,6 +62,7 @@ class PlanRequest:
         require_choice("refresh", self.refresh, REFRESHES)
         require_choice("argmax", self.argmax, ARGMAX_CHOICES)
         require_choice("keys", self.keys, KEY_MODES)
+        require_choice("gaps", self.gaps, GAPS)
         if self.security not in SECURITY_LEVELS:
             raise InvalidInput("security", self.security, "one of 128, 192, 256")
         if self.ring_dim is not None and self.ring_dim not in RING_DIMS:
@@ -73,6 +78,8 @@ class PlanRequest:
             )
         if self.profile == "paper" and self.argmax != "auto":
             raise InvalidInput("argmax", repr(self.argmax), "auto in the paper's profile")
+        if self.profile == "paper" and self.gaps != "shown":
+            raise InvalidInput("gaps", repr(self.gaps), "shown in the paper's profile")
         for name, low, high in (("length", 1e-6, 1e6), ("ridge", 1e-9, 1e9)):
             require_between(name, getattr(self, name), low, high)
         self.settings()

@@ -51,6 +51,9 @@ SPARE_LEVELS = 8
 # Levels of the pieces that a round is cut into, at most.
 MOST_PIECE = 16
 DEEPER_SIGNS = 3
+# Where gaps are to be hidden: of these errors at most, at these depths.
+FLAT_ERRORS = (3e-5, 3e-6, 3e-7, 3e-8)
+FLAT_DEPTHS = (10, 11, 12, 13, 15)
 BOOTSTRAP_RING = 1 << 16
 # Noise that is comfortable: the inverse's error, and that of the comparison vector.
 COMFORTABLE_INVERSE = 1e-3
@@ -113,8 +116,13 @@ def _may_gain(workshop: Workshop) -> bool:
     return workshop.layout is not None and workshop.layout.form == "arms"
 
 
-def sign_candidates(arms: int) -> tuple[CompositeSign, ...]:
-    """Return the default sign, and deeper ones of its quality that need fewer products."""
+def sign_candidates(arms: int, *, gaps: str = "shown") -> tuple[CompositeSign, ...]:
+    """Return the default sign, and deeper ones of its quality that need fewer products.
+
+    Where gaps are to be "hidden" they are flatter ones: for each error the cheapest of a depth.
+    """
+    if gaps == "hidden":
+        return _flat_signs()
     first, error = default_sign(arms), min(SIGN_ERROR, 0.25 / (arms - 1))
     found = [first]
     for depth in range(first.levels + 1, first.levels + 1 + DEEPER_SIGNS):
@@ -122,6 +130,18 @@ def sign_candidates(arms: int) -> tuple[CompositeSign, ...]:
             other = cheapest_composition(resolution=RESOLUTION, error=error, depth=depth)
             if other not in found:
                 found.append(other)
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _flat_signs() -> tuple[CompositeSign, ...]:
+    found = []
+    for error in FLAT_ERRORS:
+        for depth in FLAT_DEPTHS:
+            with suppress(InvalidInput):  # not reachable at this depth
+                sign = cheapest_composition(resolution=RESOLUTION, error=error, depth=depth)
+                if sign not in found:
+                    found.append(sign)
     return tuple(found)
 
 
@@ -269,7 +289,8 @@ def _workshops(
         matrices, layout = _layouts(request, max_slots=max_slots)
     except InvalidInput:
         return
-    for sign in (None,) if layout is None else sign_candidates(request.arms):
+    signs = () if layout is None else sign_candidates(request.arms, gaps=request.gaps)
+    for sign in signs or (None,):
         yield Workshop(
             request=request,
             settings=settings,

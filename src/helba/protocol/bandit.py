@@ -69,6 +69,7 @@ def deployment_for(
     refresh: str = "client",
     users: int = 1,
     keys: str = "own",
+    gaps: str = "shown",
 ) -> Deployment:
     """Plan for these settings and return the deployment."""
     request = PlanRequest(
@@ -90,6 +91,7 @@ def deployment_for(
         growth=settings.growth,
         users=users,
         keys=keys,
+        gaps=gaps,
     )
     return Deployment.from_plan(make_plan(request), scheme=engine, settings=settings)
 

@@ -1,8 +1,8 @@
 """How many bits travelled back from users, by key: what the server was told of decrypted values.
 
 A test tells one bit. A check that passes tells one: its 64 signs are then those the server drew
-itself; one that fails tells all of them. An opening (the paper's profile) tells a number in [0, 1]
-that is off by its flooding.
+itself; one that fails, or comes too late to be compared, tells all of them. An opening (the paper's
+profile) tells a number in [0, 1] that is off by its flooding.
 
 How many there may be, and why, is in `planning.flooding`.
 """
@@ -14,11 +14,19 @@ from collections import Counter
 from collections.abc import Mapping
 
 from helba.engine.opening import OPENING_FLOOD
+from helba.protocol.messages import TaskReply
 
-__all__ = ["OPENING_BITS", "TEST_BITS", "Ledger"]
+__all__ = ["OPENING_BITS", "TEST_BITS", "Ledger", "bits_told"]
 
 TEST_BITS = 1
 OPENING_BITS = 1 + math.ceil(math.log2(1.0 / OPENING_FLOOD))
+
+
+def bits_told(reply: TaskReply) -> int:
+    """Return how many bits a reply tells whoever has not compared it with anything."""
+    if reply.bits is not None:
+        return len(reply.bits)
+    return OPENING_BITS if reply.work == "opening" else 0
 
 
 class Ledger:

@@ -20,7 +20,7 @@ from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Directory
 from helba.protocol.enrolment import Enrolment, Rotation, name_key
 from helba.protocol.learning import Learning
-from helba.protocol.ledger import TEST_BITS
+from helba.protocol.ledger import TEST_BITS, bits_told
 from helba.protocol.messages import (
     Answer,
     Ask,
@@ -291,10 +291,10 @@ class Server(Learning):
         return found or (None, None)
 
     def _test_reply(self, reply: TestReply) -> tuple[bytes, ...]:
+        self.ledger.add(reply.user, TEST_BITS)  # also of one that is late: the bit is out
         test = self.growth.out.pop(reply.test, None)
         if test is None:
             return (self._refuse(reply.test, "no test of this name is open"),)
-        self.ledger.add(reply.user, TEST_BITS)
         if test.batch == self.terms.number:
             passed = reply.positive == (test.flip > 0)
             self.schedule.answer(passed=passed, covered=test.covered)
@@ -335,6 +335,7 @@ class Server(Learning):
     def _task_reply(self, reply: TaskReply) -> tuple[bytes, ...]:
         work = self.worker.find(reply)
         if work is None:
+            self.ledger.add(reply.user, bits_told(reply))
             return (self._refuse(reply.task, "no task of this name is open"),)
         try:
             ended = self.worker.go_on(work, reply)
@@ -374,12 +375,13 @@ class Server(Learning):
         return None
 
     def _withdraw(self, work: AnswerWork, reason: str) -> list[bytes]:
-        """Forget rounds that could not be answered: they may be asked again."""
+        """Forget rounds that could not be answered: they may be asked again.
+
+        A test that rode along stays out: it rides again as it is, for others may have it.
+        """
         for round in work.users:
             del self.rounds[round]
             self.round -= 1
-        if work.test_name is not None:
-            self.growth.out.pop(work.test_name, None)
         return [self._refuse(round, reason) for round in work.users]
 
     # -- bytes

@@ -1,0 +1,109 @@
+"""What parties of a run see, and the significance at which a test calls something shown.
+
+Every claim is tested twice: with its protection, where a statistic must stay plausible, and
+without, where the same statistic must not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.protocol.authority import Authority
+from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.messages import Answer, Ask
+from helba.protocol.server import Server
+from helba.protocol.transcript import RecordedAuthority, RecordedServer, Transcript
+from helba.protocol.user import User
+from tests.protocol.parties import Table, draw_contexts
+
+Array = NDArray[np.float64]
+
+# Of a statistic under the null hypothesis, seeded; of one that also depends on OpenFHE's draws,
+# which are new in every run; and of what must be seen once a protection is off.
+PLAUSIBLE, PLAUSIBLE_ANEW, SHOWN = 1e-4, 1e-6, 1e-9
+
+
+def plausible(scheme: str) -> float:
+    """The least p-value at which nothing was found."""
+    return PLAUSIBLE if scheme == "simulate" else PLAUSIBLE_ANEW
+
+
+def decrypted(table: Table, answer: bytes, *, user: User | None = None) -> Array:
+    """All slots of an answer, by the key of the user it went to."""
+    user, message = user or table.user, table.decode(answer)
+    vector = user._own.vector_from_bytes(message.parts[0], slots=user.profile.answer_slots)
+    return user._own.decrypt(vector, secret_key=user._secret_key)
+
+
+@dataclass
+class Run:
+    """A bandit whose messages are all kept, and the numbers that nobody but the user may see."""
+
+    transcript: Transcript
+    authority: Authority
+    server: Server
+    bandit: EncryptedBandit
+    secrets: list[Array] = field(default_factory=list)
+    arms: list[int] = field(default_factory=list)
+
+    def play(self, *, rounds: int, seed: int, scale: float = 1.0) -> Run:
+        """Play rounds whose contexts and rewards depend on `seed` and `scale` alone."""
+        generator, settings = np.random.default_rng(seed), self.bandit.settings
+        for number in range(rounds):
+            arms = 1 + number % settings.arms
+            contexts = scale * draw_contexts(generator, settings, arms=arms)
+            if number % 3 == 2:
+                contexts = np.trunc(10.0 * contexts) / 10.0  # simulated, these pack otherwise
+            arm = self.bandit.select(contexts)
+            reward = float(scale * settings.reward_max * generator.uniform(-1, 1))
+            x = contexts[arm]
+            self.arms.append(arm)
+            self.secrets += [contexts.ravel(), np.array([reward]), reward * x]
+            self.secrets += [np.outer(x, x).ravel()]
+            self.bandit.update(x, reward)
+        return self
+
+
+def record(authority: Authority) -> Run:
+    """All parties of a bandit with these keys, around a transcript."""
+    transcript = Transcript(authority.deployment)
+    recorded = RecordedAuthority(
+        authority.deployment, transcript=transcript, keys=authority._keys, scheme=authority._scheme
+    )
+    server = recorded.make_server()
+    bandit = EncryptedBandit(
+        authority.deployment.settings,
+        authority=recorded,
+        server=RecordedServer(server, transcript=transcript),
+    )
+    return Run(transcript=transcript, authority=recorded, server=server, bandit=bandit)
+
+
+def capture_packed(run: Run, monkeypatch: Any) -> list[Array]:
+    """Everything that the user encrypts from now on, in the clear."""
+    user, seen = run.bandit.user, []
+    encrypt: Callable[..., Any] = user._encrypt
+
+    def watched(packed: Any, levels: Any) -> Any:
+        seen.extend(np.asarray(values) for values in packed)
+        return encrypt(packed, levels)
+
+    monkeypatch.setattr(user, "_encrypt", watched)
+    return seen
+
+
+def answers_of(table: Table, asks: list[bytes]) -> list[bytes]:
+    """The answers to asks of one batch, in the order of the asks."""
+    names = [table.codec.decode(ask).round for ask in asks]  # type: ignore[attr-defined]
+    found = {}
+    for data in table.server.receive_asks(asks):
+        message = table.decode(data)
+        assert isinstance(message, Answer)
+        found[message.round] = data
+    assert all(isinstance(table.decode(ask), Ask) for ask in asks)
+    return [found[name] for name in names]
