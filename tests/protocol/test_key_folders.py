@@ -238,3 +238,35 @@ def test_user_enrolled_or_revoked_before_the_server_rotates_stays_so(folder: Pat
         assert server.tasks(eve) == ()
         with pytest.raises(Refused):
             server.tasks(gone.id)
+
+
+def test_state_saved_before_a_rotation_comes_under_the_new_key(folder: Path) -> None:
+    """The server was stopped while the authority rotated: its model is not lost."""
+    insecure_authority(folder, users=("ann", "bob"))
+    ann, bob = opened(folder, "ann"), opened(folder, "bob")
+    with started(folder) as server:
+        Desk(server, scheme="simulate").play([ann, bob], rounds=4)
+        before, state = server.status(), server.save()
+    rotate_authority(folder, passphrase=WORDS, allow_insecure=True)
+    public = (folder / "server" / "public.key").read_bytes()
+    with started(folder, state=state) as server:
+        after = server.status()
+        assert (after.samples, after.updates) == (before.samples, before.updates)
+        assert not (folder / "server" / "rotation.key").exists()
+        assert not (folder / "server" / "previous.key").exists()
+        for user in (ann, bob):
+            user.adopt(public)
+        Desk(server, scheme="simulate").play([ann, bob], rounds=2)
+        assert server.status().samples > before.samples
+        state = server.save()
+    with started(folder, state=state) as server:
+        assert server.status().samples > before.samples
+
+
+def test_revoked_marker_wins_over_an_enrolment_that_a_crash_left(folder: Path) -> None:
+    insecure_authority(folder, users=("ann",))
+    ann = opened(folder, "ann")
+    enrolment_path(folder / "server", ann.id).with_suffix(".revoked").write_bytes(b"")
+    with started(folder) as server:
+        assert server.status().users == 0
+        assert "revoked" in Desk(server, scheme="simulate").refusal(ann)

@@ -349,7 +349,7 @@ def test_failed_check_tells_all_of_its_signs() -> None:
 
 
 def test_budget_is_where_noise_has_decided_one_bit() -> None:
-    assert bit_budget(1e-3) == 500
+    assert bit_budget(1e-3) == 166
     assert bit_budget(10.0) == 1
     assert bit_budget(0.0) == bit_budget(1e-12) == 1 << 20
     ledger = Ledger(budget=3)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from helba.errors import DamagedData, HelbaError, Refused
+from helba.planning.noise import NoiseModel
 from helba.planning.request import PlanRequest
 from helba.protocol.authority import Authority
 from helba.protocol.enrolment import Rotation
@@ -120,7 +121,6 @@ def test_rotation_that_does_not_fit_changes_nothing() -> None:
     before, engine = table.state(), table.server._engine
     foreign = Authority(table.deployment)
     foreign.make_user()
-    stale = Authority(table.deployment, keys=table.authority._keys)  # knows no user
     honest = Rotation.from_bytes(
         Authority(
             table.deployment, keys=table.authority._keys, members=table.authority.members
@@ -130,7 +130,6 @@ def test_rotation_that_does_not_fit_changes_nothing() -> None:
     broken = replace(honest, switching_key=honest.switching_key[:-1])
     for data in (
         foreign.rotate(),
-        stale.rotate(),
         broken.to_bytes(deployment=table.deployment),
         replace(honest, evaluation_key=b"").to_bytes(deployment=table.deployment),
         table.authority.enrolment_of(table.user.id),
@@ -139,3 +138,29 @@ def test_rotation_that_does_not_fit_changes_nothing() -> None:
             table.server.rotate(data)
     assert table.server._engine is engine
     assert table.state() == before
+
+
+def test_user_for_whom_a_rotation_has_nothing_is_revoked_by_it() -> None:
+    table = table_of()
+    bob = table.authority.make_user("bob")
+    table.server.enrol(table.authority.enrolment_of(bob.id))
+    table.authority.revoke("bob")  # and nobody told the server
+    rotate(table)
+    bob.adopt(table.authority.public_key_bytes())
+    assert "revoked" in refusal(table, table.server.receive(table.ask([[0.5, 0.5]], user=bob)))
+    learn(table, table.user, contexts_of(table, count=1)[0], 0.5)
+
+
+@pytest.mark.parametrize("scheme", BOTH)
+def test_rotation_adds_less_than_one_more_report(scheme: str) -> None:
+    table = table_of(scheme=scheme)
+    for contexts in contexts_of(table, count=3):
+        learn(table, table.user, contexts, 0.5)
+    engine, secret = table.server._engine, table.authority._keys.secret
+    before = engine.decrypt(table.server.design, secret_key=secret)
+    rotate(table)
+    engine, secret = table.server._engine, table.authority._keys.secret
+    after = engine.decrypt(table.server.design, secret_key=secret)
+    model, slots = NoiseModel(table.deployment.parameters), table.server.design.slots
+    decryptions = 2.0 * model.encryption(slots)  # OpenFHE adds as much to what it shows
+    assert np.abs(after - before).max() <= model.encryption(slots) + decryptions

@@ -67,7 +67,7 @@ def test_enrolments_that_fit_are_not_made_again(tmp_path: Path) -> None:
     old = files_of(server)
     rotate(folder)
     new = files_of(server)
-    assert set(new) == {*old, "rotation.key"}
+    assert set(new) == {*old, "rotation.key", "previous.key"}
     assert all(new[name] != old[name] for name in old if name != "deployment.json")
 
 

@@ -176,7 +176,7 @@ def test_state_of_another_deployment_or_of_other_keys_is_refused() -> None:
     with pytest.raises(DamagedData, match="another deployment"):
         restored(table, save_server(other.server))
     stranger = Table(Authority(table.deployment))
-    with pytest.raises(DamagedData, match="another key"):
+    with pytest.raises(DamagedData, match="another collective key"):
         restored(table, save_server(stranger.server))
 
 
@@ -211,3 +211,23 @@ def test_state_without_a_part_or_with_another_is_refused(name: str, value: objec
     )
     with pytest.raises(DamagedData):
         restored(table, data)
+
+
+@pytest.mark.parametrize("scheme", BOTH)
+def test_check_after_a_restore_is_the_one_that_was_out_for_every_helper(scheme: str) -> None:
+    """Signs and noise are drawn once: another helper gets what the first one has."""
+    table = Table(authority_of(TOY, scheme=scheme))
+    bob = table.new_user()
+    for x in ([0.1, 0.5], [1.0, 0.5]):
+        played = table.play([x])
+        table.report(played.round, context=x, reward=0.5)
+    while table.decode(table.tasks()[0]).work != "check":
+        table.server.receive(table.user.help(table.tasks()[0]))
+    bits = table.decode(table.user.help(table.tasks()[0])).bits
+    again = restored(table, save_server(table.server))
+    again.enrol(table.authority.enrolment_of(bob.id))
+    (task,) = again.tasks(bob.id)
+    reply = bob.help(task)
+    assert table.decode(reply).bits == bits
+    again.receive(reply)
+    assert (again.updates, again.rejected) == (1, 0)

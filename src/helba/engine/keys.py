@@ -103,7 +103,12 @@ class ReencryptionKey(_Key):
         super().__init__(parameters=parameters, tag=tag, payload=payload, identity=identity)
         self.recipient_tag = recipient_tag
         self.recipient_identity = recipient_identity
-        self.level = level
+        self._level = level
+
+    @property
+    def level(self) -> int:
+        """The least level that it serves; what earlier ones would need may not be there at all."""
+        return self._level
 
     def leads_to(self, key: _Key) -> bool:
         """Whether the owner of `key` is the recipient, as far as that can be told."""

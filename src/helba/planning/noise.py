@@ -23,6 +23,8 @@ TAILS = 8.0
 # Of |s(zeta)| for one secret: a complex Gaussian is past 6 deviations with probability 2^-52.
 SECRET_TAILS = 6.0
 STANDARD_DEVIATION = 3.19
+# Of the pattern of floor and ceiling by which the division's bias is taken off.
+PATTERN_VARIANCE = 0.25
 # Canonical scales differ from 2^scale_bits by less than this factor.
 SCALE_SLACK = 1.001
 # What P is longer than the largest digit, at least; see `parameters`.
@@ -75,13 +77,28 @@ class NoiseModel:
         """
         errors = self._public_errors if public else 1.0
         own = self._switched(level, errors=errors)
-        peak = 2.0 / math.pi * math.sqrt(2.0 * slots) * self._switched_mean(level, errors=errors)
+        peak = self._peak(slots, level, errors=errors)
         return self._seen(math.hypot(own, peak, self._division), slots)
 
     def arrival(self, slots: int, *, keys: str, level: int = 0) -> float:
         """What a user sends: encrypted, and where keys are "switched" re-encrypted at `level`."""
         switch = self.reencryption(slots, level=level) if keys == "switched" else 0.0
         return self.encryption(slots) + switch
+
+    def arrivals(self, slots: int, *, count: int, keys: str) -> float:
+        """What `count` such vectors add to their sum, all of them from one user at worst.
+
+        Encryptions are independent. What a switch adds is so in part: the mean of the digits, and
+        the pattern that takes the bias off the division, are the same in all vectors of one key.
+        """
+        if keys != "switched":
+            return math.sqrt(count) * self.encryption(slots)
+        errors = self._public_errors
+        varying = math.hypot(self._switched(0, errors=errors), self._division)
+        pattern = math.sqrt(self._secret_weight * PATTERN_VARIANCE)
+        fixed = math.hypot(self._peak(slots, 0, errors=errors), pattern)
+        independent = self.encryption(slots) + self._seen(varying, slots)
+        return math.sqrt(count) * independent + count * self._seen(fixed, slots)
 
     def reencryption_trace(self, *, level: int) -> float:
         """How much a re-encryption at `level` may show of the errors of its key: a total variation.
@@ -109,7 +126,7 @@ class NoiseModel:
     @property
     def _division(self) -> float:
         """Rounding of the division by P, of both polynomials."""
-        variance = (self.parameters.auxiliary_primes + 1.0) / 12.0 + 0.25
+        variance = (self.parameters.auxiliary_primes + 1.0) / 12.0 + PATTERN_VARIANCE
         return math.sqrt(self._secret_weight * variance)
 
     @property
@@ -122,6 +139,10 @@ class NoiseModel:
         width, digits, ratio = self._digits(level)
         deviation = STANDARD_DEVIATION * math.sqrt(digits * self.parameters.ring_dim / 12.0)
         return errors * deviation * (1.0 + width) * ratio
+
+    def _peak(self, slots: int, level: int, *, errors: float) -> float:
+        """What the mean of the digits makes of the slot nearest 1, as a deviation."""
+        return 2.0 / math.pi * math.sqrt(2.0 * slots) * self._switched_mean(level, errors=errors)
 
     def _switched_mean(self, level: int, *, errors: float) -> float:
         """The mean of these digits, half a modulus for each prime, times the errors, over P.

@@ -15,7 +15,9 @@ factor 2 s I - s^2 M have norms up to c, 1/lambda and sqrt(c/lambda). In the nor
 `numerics.inverse.plan_warm_start`, where V^(-1/2) E V^(1/2) is at most sqrt(c/lambda) ||E|| and
 V^(1/2) E V^(1/2) at most c ||E||, every product then adds at most
 nu = (2 sqrt(d) + 8)/8 * 3 eta sqrt(c/lambda) max(c, 1/lambda); the drift follows from the
-recurrence there. The sum of T encrypted statistics adds sqrt(T) encryptions to V.
+recurrence there. The sum of T encrypted statistics adds sqrt(T) encryptions to V, and more where
+data arrives switched: the errors of one user's switches add up in part
+(`noise.NoiseModel.arrivals`).
 
 *Renewals.* Giving X or M its levels back is no product: its error E is added to it, so that it
 counts with c ||E|| in X and with sqrt(c/lambda) ||E|| in M. A masked refresh adds 2 (encryption +
@@ -151,7 +153,7 @@ def inverse_noise(
     spread = math.sqrt(2.0 * next_power_of_two(d))
     entry = 3.0 * (model.key_switching(slots) + spread * model.rescaling(slots))
     product = math.sqrt(c / ridge) * max(c, 1.0 / ridge) * entry
-    statistics = math.sqrt(settings.horizon) * model.arrival(slots, keys=keys) / ridge
+    statistics = model.arrivals(slots, count=settings.horizon, keys=keys) / ridge
     gaussian = (2.0 * math.sqrt(d) + TAILS) / TAILS
     if refresh == "none":
         return InverseNoise(product=gaussian * (product + statistics))

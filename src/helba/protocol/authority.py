@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from helba.engine import KeyPair, KeySet, PublicKey, Scheme, get_scheme
-from helba.errors import InvalidInput, Refused
+from helba.errors import DamagedData, InvalidInput, Refused
 from helba.planning.sizes import outward_level
 from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Directory
@@ -78,7 +78,7 @@ class Authority:
         if known is not None and not known.revoked and not replace:
             raise Refused(f"{name} is enrolled already: revoke first, or replace the key")
         key = self._read_public(public_key)
-        if key.belongs_to(self._keys.public):
+        if key.tag == self._keys.public.tag:
             raise InvalidInput("public_key", "the collective key", "a user's own")
         member = Member(name=name, id=name_key(key), public_key=public_key)
         taken = next((m.name for m in self.members if m.id == member.id and m.name != name), None)
@@ -179,9 +179,12 @@ class Authority:
         )
 
     def _enrolment(self, member: Member) -> bytes:
+        recipient = self._read_public(member.public_key)
+        if name_key(recipient) != member.id:  # or the collective key would go to somebody else
+            raise DamagedData(f"the public key of {member.name} is not the one that was enrolled")
         outward = self._scheme.make_reencryption_key(
             self._keys.secret,
-            recipient=self._read_public(member.public_key),
+            recipient=recipient,
             level=outward_level(self.deployment.parameters),
         )
         enrolment = Enrolment(

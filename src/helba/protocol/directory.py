@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 
 from helba.engine import (
@@ -61,8 +61,8 @@ class Line:
 
 @dataclass(kw_only=True)
 class _Entry:
-    enrolment: Enrolment
-    inward_key: bytes | None = None
+    enrolment: Enrolment = field(repr=False)
+    inward_key: bytes | None = field(default=None, repr=False)
 
 
 class Directory:
@@ -86,10 +86,12 @@ class Directory:
         """Take a user in, or a user's new keys; whatever does not fit changes nothing."""
         if self.deployment.keys == "shared":
             raise Refused("in this deployment all users share one key: nobody enrols")
-        line = self._open(_Entry(enrolment=enrolment))
+        known = self._entries.get(enrolment.user)
+        entry = _Entry(enrolment=enrolment, inward_key=None if known is None else known.inward_key)
+        line = self._open(entry)
         if name_key(line.engine.public_key) != enrolment.user:
             raise DamagedData("the enrolment names another public key")
-        self._entries[enrolment.user] = _Entry(enrolment=enrolment)
+        self._entries[enrolment.user] = entry
         self._revoked.discard(enrolment.user)
         self._keep(enrolment.user, line)
 
@@ -143,8 +145,9 @@ class Directory:
     ) -> tuple[Engine, Directory, ReencryptionKey]:
         """Return engine and directory under a new collective key, and the key that leads there.
 
-        The users are the same, revoked ones included, whatever the rotation has for these. Keys for
-        data that arrives switched lead to the old key: users bring new ones.
+        Who was revoked stays so, whatever the rotation has for it; for whom it has nothing, is
+        revoked by it. Keys for data that arrives switched lead to the old key: users bring new
+        ones.
         """
         deployment, scheme = self.deployment, self._scheme
         parameters = deployment.parameters
@@ -164,9 +167,7 @@ class Directory:
             enrolment = Enrolment.from_bytes(data, deployment=deployment)
             if enrolment.user not in self._revoked:
                 new.enrol(enrolment)
-        if not set(self.users) <= set(new.users):
-            raise DamagedData("the rotation is not for all users who are enrolled")
-        new.bar(self._revoked)
+        new.bar({*self._revoked, *self.users})
         return engine, new, key
 
     def _keep(self, user: bytes, line: Line) -> None:

@@ -14,6 +14,7 @@ from helba.circuits.argmax import Rider
 from helba.engine import EncryptedVector, Engine
 from helba.engine.chance import draw_uniform
 from helba.protocol.deployment import NOISE_OF_TEST
+from helba.protocol.ledger import Recent
 from helba.protocol.messages import ID_BYTES
 from helba.protocol.profile import RidingTest
 
@@ -41,6 +42,7 @@ class GrowthTests:
     count: int = 0
     waiting: list[EncryptedVector] = field(default_factory=list)
     out: dict[bytes, UpdateTest] = field(default_factory=dict, repr=False)
+    closed: Recent = field(default_factory=Recent, repr=False)
 
     def show(self, engine: Engine, *, most: int | None = None) -> EncryptedVector | None:
         """Let tests see what waits, up to `most` rewards in all; return all that they see."""
@@ -69,7 +71,15 @@ class GrowthTests:
         test = self.out[name]
         return name, RidingTest(growth=growth, rider=Rider(flip=test.flip, noise=test.noise))
 
+    def take(self, name: bytes) -> UpdateTest | None:
+        """Return the test of that name, which is out no longer; None if there is none."""
+        test = self.out.pop(name, None)
+        if test is not None:
+            self.closed.add(name)
+        return test
+
     def restart(self, *, batches: Container[int]) -> None:
         """Begin a batch; tests of `batches` may still come back."""
         self.seen, self.count, self.waiting = None, 0, []
-        self.out = {name: test for name, test in self.out.items() if test.batch in batches}
+        for name in [name for name, test in self.out.items() if test.batch not in batches]:
+            self.take(name)

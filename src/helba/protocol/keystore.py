@@ -56,11 +56,11 @@ from helba.protocol.serverfiles import (
     USERS,
     delete_file,
     drop_users,
-    enrolment_path,
     naming,
     read_deployment,
     read_public,
     write_deployment,
+    write_enrolment,
     write_rotated_files,
     write_server_files,
 )
@@ -70,6 +70,7 @@ from helba.protocol.vault import (
     open_secret,
     read_private,
     seal_secret,
+    sweep_folder,
     write_private,
     write_public,
 )
@@ -183,7 +184,7 @@ def enrol_member(
         server = folder / SERVER
         make_private_folder(server)
         make_private_folder(server / USERS)
-        write_private(enrolment_path(server, authority.member(name).id), enrolment)
+        write_enrolment(server, authority.member(name).id, enrolment)
         write_server_files(authority, server)
         return next(each for each in read_members(folder) if each.name == name)
 
@@ -317,6 +318,8 @@ def _finish(folder: Path, *, allow_insecure: bool) -> Deployment:
         delete_file(rotation)
     drop_users(server, but=[each.id for each in read_members(folder) if not each.revoked])
     _delete_rest(folder)
+    for each in (folder, folder / USERS, current_keys(folder), server, server / USERS):
+        sweep_folder(each)
     return deployment
 
 

@@ -184,7 +184,7 @@ class Learning(ABC):
 
     # -- a new collective key
 
-    def _move(self, *, engine: Engine, directory: Directory, key: ReencryptionKey) -> None:
+    def move(self, *, engine: Engine, directory: Directory, key: ReencryptionKey) -> None:
         """Go on under another collective key with the same model; work under way is given up.
 
         Everything is re-encrypted before anything changes. It errs by less than the encryption of

@@ -10,16 +10,33 @@ How many there may be, and why, is in `planning.flooding`.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 
 from helba.engine.opening import OPENING_FLOOD
 from helba.protocol.messages import TaskReply
 
-__all__ = ["OPENING_BITS", "TEST_BITS", "Ledger", "bits_told"]
+__all__ = ["OPENING_BITS", "TEST_BITS", "Ledger", "Recent", "bits_told"]
 
 TEST_BITS = 1
+MOST_RECENT = 1 << 12
 OPENING_BITS = 1 + math.ceil(math.log2(1.0 / OPENING_FLOOD))
+
+
+class Recent:
+    """Names of what was asked and is closed, the last ones: late replies to it still tell bits."""
+
+    def __init__(self) -> None:
+        self._names: OrderedDict[bytes, None] = OrderedDict()
+
+    def add(self, name: bytes) -> None:
+        """Remember a name, and forget the oldest where they are many."""
+        self._names[name] = None
+        while len(self._names) > MOST_RECENT:
+            self._names.popitem(last=False)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
 
 
 def bits_told(reply: TaskReply) -> int:

@@ -22,14 +22,16 @@ from helba.errors import HelbaError, RunFailed
 from helba.protocol.enrolment import Enrolment, Rotation
 from helba.protocol.server import Server, Status
 from helba.protocol.serverfiles import (
+    PREVIOUS,
     PUBLIC_KEY,
     ROTATION,
     delete_file,
+    drop_rotation,
     drop_user,
-    enrolment_path,
     inward_path,
     open_server,
     read_public,
+    write_enrolment,
     write_ledger,
     write_rotated_files,
     write_server_files,
@@ -223,7 +225,7 @@ class _KeptServer:
         self._server.enrol(data)
         if self._there:
             user = Enrolment.from_bytes(data, deployment=self._server.deployment).user
-            write_private(enrolment_path(self._folder, user), data)
+            write_enrolment(self._folder, user, data)
 
     def introduce(self, user: bytes, inward_key: bytes) -> None:
         self._server.introduce(user, inward_key)
@@ -249,7 +251,9 @@ class _KeptServer:
         if read_public(self._folder / PUBLIC_KEY) != given.public_key:
             write_rotated_files(rotation, self._folder, deployment=deployment)
         if waiting.exists() and read_private(waiting) == rotation:
-            delete_file(waiting)
+            drop_rotation(self._folder)
+        else:
+            delete_file(self._folder / PREVIOUS)
 
     def save(self) -> bytes:
         state = save_server(self._server)

@@ -138,7 +138,7 @@ class Server(Learning):
         given = Rotation.from_bytes(rotation, deployment=self.deployment)
         engine, directory, key = self.directory.under(given, old=self._engine)
         answering = [work for work in self.worker.work if isinstance(work, AnswerWork)]
-        self._move(engine=engine, directory=directory, key=key)
+        self.move(engine=engine, directory=directory, key=key)
         reason = "the collective key was rotated: ask again under the new one"
         return tuple(refusal for work in answering for refusal in self._withdraw(work, reason))
 
@@ -291,8 +291,9 @@ class Server(Learning):
         return found or (None, None)
 
     def _test_reply(self, reply: TestReply) -> tuple[bytes, ...]:
-        self.ledger.add(reply.user, TEST_BITS)  # also of one that is late: the bit is out
-        test = self.growth.out.pop(reply.test, None)
+        test = self.growth.take(reply.test)
+        if test is not None or reply.test in self.growth.closed:
+            self.ledger.add(reply.user, TEST_BITS)  # also of one that is late: the bit is out
         if test is None:
             return (self._refuse(reply.test, "no test of this name is open"),)
         if test.batch == self.terms.number:
@@ -335,7 +336,8 @@ class Server(Learning):
     def _task_reply(self, reply: TaskReply) -> tuple[bytes, ...]:
         work = self.worker.find(reply)
         if work is None:
-            self.ledger.add(reply.user, bits_told(reply))
+            if reply.task in self.worker.closed:
+                self.ledger.add(reply.user, bits_told(reply))
             return (self._refuse(reply.task, "no task of this name is open"),)
         try:
             ended = self.worker.go_on(work, reply)
@@ -369,7 +371,7 @@ class Server(Learning):
     def _barred(self, round: bytes) -> str | None:
         """Why the user of a round may not have its answer; None if it may."""
         try:
-            self.directory.require(self.rounds[round].user)
+            self.directory.line(self.rounds[round].user)
         except Refused as error:
             return str(error)
         return None

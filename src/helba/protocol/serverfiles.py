@@ -3,9 +3,10 @@
     deployment.json  public.key  evaluation.key
     users/<id>.enrolment    a user's public key, and the re-encryption key to it
     users/<id>.inward       where data arrives switched: the user's key to the collective one
-    users/<id>.revoked      empty: this key was enrolled once, and is refused for that
+    users/<id>.revoked      empty: this key was enrolled once, and is refused whatever else is there
     ledger.json             the bits that came back, by key
-    rotation.key            a rotation that a running server has not taken yet
+    rotation.key            a rotation that the server has not taken yet
+    previous.key            the public key before that, under which a saved state may still be
 
 No secret key is among them. Enrolments, inward keys and rotations hold re-encryption keys, which
 are secrets of the server: only its owner can read them, and the folder is private as a whole.
@@ -23,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from helba.engine import get_scheme
+from helba.engine import Engine, get_scheme
 from helba.errors import DamagedData, RunFailed
 from helba.protocol.authority import Authority
 from helba.protocol.deployment import Deployment
@@ -44,6 +45,7 @@ __all__ = [
     "ROTATION",
     "USERS",
     "delete_file",
+    "drop_rotation",
     "drop_stale_users",
     "drop_user",
     "drop_users",
@@ -56,13 +58,14 @@ __all__ = [
     "read_ledger",
     "read_public",
     "write_deployment",
+    "write_enrolment",
     "write_ledger",
     "write_rotated_files",
     "write_server_files",
 ]
 
 DEPLOYMENT, PUBLIC_KEY, EVALUATION_KEY = "deployment.json", "public.key", "evaluation.key"
-LEDGER, ROTATION = "ledger.json", "rotation.key"
+LEDGER, ROTATION, PREVIOUS = "ledger.json", "rotation.key", "previous.key"
 USERS, ENROLMENT, INWARD, REVOKED = "users", ".enrolment", ".inward", ".revoked"
 MOST_BITS = 1 << 62
 
@@ -153,9 +156,8 @@ def write_server_files(authority: Authority, folder: Path) -> None:
     drop_users(folder, but=enrolled)
     drop_stale_users(folder, deployment=deployment, key=key)
     for user in enrolled:
-        path = enrolment_path(folder, user)
-        if not path.exists():
-            write_private(path, authority.enrolment_of(user))
+        if not enrolment_path(folder, user).exists():
+            write_enrolment(folder, user, authority.enrolment_of(user))
 
 
 def write_rotated_files(rotation: bytes, folder: Path, *, deployment: Deployment) -> None:
@@ -167,10 +169,26 @@ def write_rotated_files(rotation: bytes, folder: Path, *, deployment: Deployment
     drop_stale_users(folder, deployment=deployment, key=key)
     for data in given.enrolments:
         user = Enrolment.from_bytes(data, deployment=deployment).user
-        write_private(enrolment_path(folder, user), data)
+        write_enrolment(folder, user, data)
+    old = folder / PUBLIC_KEY
+    if old.exists() and describe_key(read_public(old)).owner != key:
+        write_public(folder / PREVIOUS, read_public(old))
     write_deployment(folder / DEPLOYMENT, deployment)
     write_public(folder / EVALUATION_KEY, given.evaluation_key)
     write_public(folder / PUBLIC_KEY, given.public_key)
+
+
+def write_enrolment(folder: Path, user: bytes, data: bytes) -> None:
+    """Write a user's enrolment; until it is there, one who was revoked stays so."""
+    path = enrolment_path(folder, user)
+    write_private(path, data)
+    delete_file(path.with_suffix(REVOKED))
+
+
+def drop_rotation(folder: Path) -> None:
+    """Delete a rotation that was taken, and the public key before it."""
+    delete_file(folder / ROTATION)
+    delete_file(folder / PREVIOUS)
 
 
 def drop_users(folder: Path, *, but: Collection[bytes]) -> None:
@@ -221,7 +239,8 @@ def open_server(
 ) -> Server:
     """Return the server of the files in `folder`, from `state` if that is given.
 
-    It counts on from ledger.json, or from the `state` if that counted more.
+    It counts on from ledger.json, or from the `state` if that counted more. A state from before a
+    rotation that waits in the folder is brought under the new key, without what was under way.
     """
     deployment = read_deployment(folder / DEPLOYMENT, allow_insecure=allow_insecure)
     scheme = get_scheme(deployment.scheme)
@@ -240,20 +259,47 @@ def open_server(
         )
     engine = scheme.engine(public, evaluation_key=evaluation)
     directory = Directory(deployment, scheme=scheme, engine=engine)
+    revoked = {_user_of(path) for path in (folder / USERS).glob(f"*{REVOKED}")}
     for path in _user_files(folder):  # enrolments first
         with naming(path):
+            if _user_of(path) in revoked:
+                continue
             data = read_private(path)
             if path.suffix == ENROLMENT:
                 directory.enrol(Enrolment.from_bytes(data, deployment=deployment))
             elif (user := _user_of(path)) in directory.users:
                 directory.introduce(user, inward_key=data)
-    directory.bar(_user_of(path) for path in (folder / USERS).glob(f"*{REVOKED}"))
+    directory.bar(revoked)
     if state is None:
         server = Server(deployment, engine=engine, directory=directory)
+    elif (folder / ROTATION).exists() and (folder / PREVIOUS).exists():
+        server = _restore_rotated(state, folder, engine=engine, directory=directory)
     else:
         server = restore_server(state, deployment=deployment, engine=engine, directory=directory)
     budget = server.ledger.budget
     server.ledger.include(read_ledger(folder, key=name_key(public), budget=budget))
+    return server
+
+
+def _restore_rotated(state: bytes, folder: Path, *, engine: Engine, directory: Directory) -> Server:
+    """The server of a state that was saved before the last rotation, or after it."""
+    deployment, scheme = directory.deployment, get_scheme(directory.deployment.scheme)
+    with suppress(DamagedData):
+        return restore_server(state, deployment=deployment, engine=engine, directory=directory)
+    parameters = deployment.parameters
+    old = scheme.public_key_from_bytes(read_public(folder / PREVIOUS), parameters=parameters)
+    before = scheme.engine(old)
+    server = restore_server(
+        state,
+        deployment=deployment,
+        engine=before,
+        directory=Directory(deployment, scheme=scheme, engine=before),
+        resume=False,
+    )
+    rotation = Rotation.from_bytes(read_private(folder / ROTATION), deployment=deployment)
+    key = scheme.reencryption_key_from_bytes(rotation.switching_key, parameters=parameters)
+    server.move(engine=engine, directory=directory, key=key)
+    drop_rotation(folder)
     return server
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from helba.errors import DamagedData, HelbaError
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Directory
+from helba.protocol.enrolment import name_key
 from helba.protocol.frame import frame, unframe
 from helba.protocol.growth import GrowthTests, UpdateTest
 from helba.protocol.jobs import Check, Result
@@ -45,7 +46,7 @@ from helba.protocol.work import AnswerWork, OpenRound, OpenTask, TestWork, Updat
 __all__ = ["restore_server", "save_server"]
 
 MAGIC = b"\x89HELSRV\n"
-VERSION = 3
+VERSION = 4
 MOST_HEAD_BYTES = 1 << 30
 MOST_PARTS = 1 << 20
 COUNTS = ("round", "samples", "updates", "rejected", "levels_left", "last_error")
@@ -57,6 +58,7 @@ def save_server(server: Server) -> bytes:
     writer = _Writer(server._engine)
     head = {
         "deployment": server.deployment.fingerprint,
+        "key": name_key(server._engine.public_key).hex(),
         **{name: getattr(server, name) for name in COUNTS},
         "schedule": {name: getattr(server.schedule, name) for name in SCHEDULE},
         "models": [_describe_model(model, writer) for model in server.models.values()],
@@ -78,11 +80,17 @@ def save_server(server: Server) -> bytes:
 
 
 def restore_server(
-    data: bytes, *, deployment: Deployment, engine: Engine, directory: Directory
+    data: bytes,
+    *,
+    deployment: Deployment,
+    engine: Engine,
+    directory: Directory,
+    resume: bool = True,
 ) -> Server:
     """Return a server that goes on where the saved one stood, or raise `DamagedData`.
 
-    The engine must be that of the collective key under which the state was saved.
+    The engine must be that of the collective key under which the state was saved. Without `resume`
+    what was under way is given up: nothing is computed, and no evaluation key is needed.
     """
     _, text, parts = unframe(
         data,
@@ -96,6 +104,10 @@ def restore_server(
         head = json.loads(text)
         if head["deployment"] != deployment.fingerprint:
             raise DamagedData("the state belongs to a server of another deployment")
+        if head["key"] != name_key(engine.public_key).hex():
+            raise DamagedData("the state was saved under another collective key")
+        if not resume:
+            head["work"] = []
         reader = _Reader(engine, parts, codec=Codec(deployment))
         return _rebuild(head, reader, deployment=deployment, directory=directory)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -213,7 +225,9 @@ def _describe_work(work: Work, writer: _Writer) -> dict[str, Any]:
         "model": _describe_model(work.model, writer),
         "record": [_describe_result(result, writer) for result in work.running.record],
         "tasks": [_describe_task(user, task, writer) for user, task in work.tasks.items()],
-        "signs": list(request.signs) if isinstance(request, Check) else None,
+        "check": [writer.vector(request.vector), list(request.signs)]
+        if isinstance(request, Check)
+        else None,
     }
     if isinstance(work, AnswerWork):
         test = None
@@ -341,10 +355,11 @@ def _resume_work(server: Server, saved: dict[str, Any], reader: _Reader) -> None
     record = [_read_result(result, reader) for result in saved["record"]]
     server.worker.restore(work, record=record)
     job = work.running
-    if saved["signs"] is not None:
-        if not isinstance(job.request, Check):
-            raise DamagedData("a saved computation does not come to where it stood")
-        job.request = replace(job.request, signs=tuple(saved["signs"]))
+    if isinstance(job.request, Check) != (saved["check"] is not None):
+        raise DamagedData("a saved computation does not come to where it stood")
+    if saved["check"] is not None:  # not the one that was drawn just now: helpers have the other
+        vector, signs = saved["check"]
+        job.request = Check(vector=reader.vector(vector), signs=tuple(signs))
     work.tasks = OrderedDict(_read_task(task, reader) for task in saved["tasks"])
 
 

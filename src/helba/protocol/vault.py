@@ -24,6 +24,7 @@ import re
 import secrets
 import stat
 import struct
+import time
 import unicodedata
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -41,9 +42,13 @@ __all__ = [
     "purpose_of",
     "read_private",
     "seal_secret",
+    "sweep_folder",
     "write_private",
     "write_public",
 ]
+
+# A write that is younger may still be under way.
+WRITING_SECONDS = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +225,14 @@ def _write_whole(path: Path, data: bytes, *, mode: int) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         raise RunFailed(f"cannot write {path}: {error.strerror}") from error
+
+
+def sweep_folder(path: Path) -> None:
+    """Delete what a write that was killed left behind, unless it may still be under way."""
+    for aside in path.glob(".*.tmp"):
+        with suppress(OSError):
+            if time.time() - aside.stat().st_mtime > WRITING_SECONDS:
+                aside.unlink()
 
 
 def _sync_folder(path: Path) -> None:

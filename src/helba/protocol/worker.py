@@ -18,7 +18,7 @@ from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Directory
 from helba.protocol.jobs import Check, Job, Opening, Result
-from helba.protocol.ledger import OPENING_BITS, Ledger
+from helba.protocol.ledger import OPENING_BITS, Ledger, Recent
 from helba.protocol.messages import ID_BYTES, Task, TaskReply
 from helba.protocol.profile import Profile
 from helba.protocol.work import OpenTask, Work
@@ -43,6 +43,7 @@ class Worker:
     ) -> None:
         self.deployment = deployment
         self.work: list[Work] = []
+        self.closed = Recent()
         self._engine = engine
         self._profile = profile
         self._directory = directory
@@ -83,6 +84,8 @@ class Worker:
         error of the computation itself ends it.
         """
         result = self._result(work, reply)
+        for task in work.tasks.values():
+            self.closed.add(task.name)
         work.tasks.clear()
         try:
             work.running.resume(result)
@@ -110,7 +113,8 @@ class Worker:
         if user not in work.tasks:
             work.tasks[user] = self._make_task(work, user)
             while len(work.tasks) > MOST_HELPERS:
-                work.tasks.popitem(last=False)
+                _, oldest = work.tasks.popitem(last=False)
+                self.closed.add(oldest.name)
         return work.tasks[user]
 
     def _make_task(self, work: Work, user: bytes) -> OpenTask:
