@@ -17,7 +17,8 @@ import numpy as np
 from helba.engine.engine import Engine
 from helba.engine.keys import EvaluationKey, PublicKey, ReencryptionKey, SecretKey
 from helba.engine.primitives import Array
-from helba.engine.simulator import FRACTION_BITS, Clear, Masked, SimulatedEngine, SimulatorScheme
+from helba.engine.simulated import SimulatorScheme
+from helba.engine.simulator import FRACTION_BITS, Clear, Masked, SimulatedEngine
 from helba.engine.vector import Body
 from helba.planning.noise import TAILS
 

@@ -84,7 +84,7 @@ def get_scheme(name: str) -> Scheme:
     """Return the scheme "ckks" or "simulate"; `RunFailed` where OpenFHE cannot be loaded."""
     require_choice("engine", name, SCHEMES)
     if name == "simulate":
-        from helba.engine.simulator import SimulatorScheme
+        from helba.engine.simulated import SimulatorScheme
 
         return SimulatorScheme()
     try:

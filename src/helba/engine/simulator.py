@@ -10,41 +10,33 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from helba.engine.description import Description
 from helba.engine.engine import Engine
 from helba.engine.keys import (
     EvaluationKey,
-    KeyPair,
-    KeySet,
     PublicKey,
     Recipient,
     ReencryptionKey,
     SecretKey,
-    normal_steps,
-    require_bootstrap,
 )
 from helba.engine.leaving import draw_coefficient_flood, draw_slot_flood
 from helba.engine.opening import draw_flood
 from helba.engine.packing import pack_words, unpack_words
 from helba.engine.primitives import Array
-from helba.engine.scheme import Scheme
 from helba.engine.vector import Body, EncryptedVector
 from helba.errors import DamagedData, OutOfRange, WrongVector
 from helba.planning.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
 from helba.planning.noise import NoiseModel
-from helba.planning.parameters import Parameters
 
-__all__ = ["SimulatedEngine", "SimulatorScheme"]
+__all__ = ["LIBRARY", "SimulatedEngine"]
 
 LIBRARY = "simulator 1"
-TAG_PREFIX = "simulated-"
 # A bound that says nothing any more; products of it are still finite.
 NO_BOUND = 1e100
 FLOODED_COEFFICIENTS = 4
@@ -69,90 +61,6 @@ class Masked:
 
     integers: NDArray[np.uint64]
     noise: Array
-
-
-class SimulatorScheme(Scheme):
-    """Keys that hide nothing, for engines that compute in the clear."""
-
-    name = "simulate"
-    library = LIBRARY
-
-    def generate_keys(
-        self, parameters: Parameters, *, rotations: Iterable[int] = (), bootstrap_slots: int = 0
-    ) -> KeySet:
-        """Return tokens that are told apart like real keys."""
-        require_bootstrap(parameters, slots=bootstrap_slots)
-        tag = TAG_PREFIX + secrets.token_hex(8)
-        return KeySet(
-            public=PublicKey(parameters=parameters, tag=tag, payload=None),
-            evaluation=EvaluationKey(
-                parameters=parameters,
-                tag=tag,
-                payload=None,
-                rotations=normal_steps(rotations, parameters=parameters),
-                bootstrap_slots=bootstrap_slots,
-            ),
-            secret=SecretKey(parameters=parameters, tag=tag, payload=None),
-        )
-
-    def generate_pair(self, parameters: Parameters) -> KeyPair:
-        """Return tokens that are told apart like real keys."""
-        keys = self.generate_keys(parameters)
-        return KeyPair(public=keys.public, secret=keys.secret)
-
-    def _make_reencryption_key(
-        self, secret_key: SecretKey, recipient: PublicKey | SecretKey
-    ) -> Any:
-        return None
-
-    def engine(
-        self, public_key: PublicKey, *, evaluation_key: EvaluationKey | None = None
-    ) -> Engine:
-        """Return an engine of these tokens."""
-        return SimulatedEngine(public_key, evaluation_key=evaluation_key)
-
-    # -- bytes: a token is its envelope, without any payload
-
-    def _dump_public_key(self, key: PublicKey) -> bytes:
-        return _empty(key)
-
-    def _dump_evaluation_key(self, key: EvaluationKey) -> list[bytes]:
-        return [_empty(key)]
-
-    def _dump_secret_key(self, key: SecretKey) -> bytes:
-        return _empty(key)
-
-    def _dump_reencryption_key(self, key: ReencryptionKey) -> bytes:
-        return _empty(key)
-
-    def _load_reencryption_key(
-        self, data: memoryview, *, description: Description, tag: str
-    ) -> Any:
-        _require_token(data, tag)
-
-    def _load_public_key(
-        self, data: memoryview, *, description: Description, tag: str
-    ) -> PublicKey:
-        _require_token(data, tag)
-        return PublicKey(parameters=description.parameters, tag=tag, payload=None)
-
-    def _load_evaluation_key(
-        self, data: memoryview, *, description: Description, tag: str
-    ) -> EvaluationKey:
-        _require_token(data, tag)
-        return EvaluationKey(
-            parameters=description.parameters,
-            tag=tag,
-            payload=None,
-            rotations=description.rotations,
-            bootstrap_slots=description.bootstrap_slots,
-        )
-
-    def _load_secret_key(
-        self, data: memoryview, *, description: Description, tag: str
-    ) -> SecretKey:
-        _require_token(data, tag)
-        return SecretKey(parameters=description.parameters, tag=tag, payload=None)
 
 
 class SimulatedEngine(Engine):
@@ -397,14 +305,3 @@ def _largest(values: Array) -> float:
 def _clear(body: Body) -> Clear:
     payload: Clear = body.payload
     return payload
-
-
-def _empty(key: PublicKey | EvaluationKey | SecretKey | ReencryptionKey) -> bytes:
-    if not key.tag.startswith(TAG_PREFIX):
-        raise WrongVector("the key is not one of the simulator")
-    return b""
-
-
-def _require_token(data: memoryview, tag: str) -> None:
-    if len(data) or not tag.startswith(TAG_PREFIX):
-        raise DamagedData("the key is not one of the simulator")

@@ -41,6 +41,7 @@ __all__ = [
     "TestReply",
     "head_of",
     "message_of",
+    "subject_of",
 ]
 
 ID_BYTES = 16
@@ -161,6 +162,13 @@ class TaskReply(Message):
     task: bytes
     work: str
     bits: str | None = None
+
+
+def subject_of(message: Report | TestReply | TaskReply) -> bytes:
+    """Return what a refusal of this message is about."""
+    if isinstance(message, Report):
+        return message.round
+    return message.test if isinstance(message, TestReply) else message.task
 
 
 KINDS: dict[int, type[Message]] = {

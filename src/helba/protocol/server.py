@@ -31,6 +31,7 @@ from helba.protocol.messages import (
     Report,
     TaskReply,
     TestReply,
+    subject_of,
 )
 from helba.protocol.profile import RidingTest, Statistics
 from helba.protocol.work import AnswerWork, OpenRound
@@ -154,7 +155,7 @@ class Server(Learning):
         try:
             self.directory.require(message.user)
         except Refused as error:
-            return (self._refuse(_subject(message), str(error)),)
+            return (self._refuse(subject_of(message), str(error)),)
         if isinstance(message, Report):
             return self._report(message)
         if isinstance(message, TestReply):
@@ -396,10 +397,3 @@ class Server(Learning):
 
     def _decode(self, data: bytes) -> Message:
         return self._codec.decode(data)
-
-
-def _subject(message: Report | TestReply | TaskReply) -> bytes:
-    """What a refusal of this message is about."""
-    if isinstance(message, Report):
-        return message.round
-    return message.test if isinstance(message, TestReply) else message.task
