@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,76 +12,33 @@ from typing import Any
 import pytest
 
 from helba.cli import main
-from helba.protocol import vault
 from helba.protocol.process import ServerProcess
-
-WORDS = "correct horse battery staple"
+from tests.cli.keyhome import (
+    WORDS,
+    ask,
+    cheap_keys,
+    copy_home,
+    files_of,
+    key_of,
+    make_home,
+    require_refused,
+    user_of,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _cheap() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vault, "COST", vault.Cost(n=16, r=1, p=1))
-        patch.setenv("HELBA_PASSPHRASE", WORDS)
-        yield
+    yield from cheap_keys()
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An authority with ann and bob, whom it enrolled; eve has a pair; cleo shares a key."""
-    home = tmp_path_factory.mktemp("made")
-    assert main(["keys", "create", str(home / "dir"), "--engine", "simulate"]) == 0
-    for name in ("ann", "bob", "eve"):
-        assert main(["keys", "create", str(home / name), *user_of(home)]) == 0
-    for name in ("ann", "bob"):
-        assert main(["keys", "enrol", str(home / "dir"), name, *key_of(home, name)]) == 0
-    shared = ["--engine", "simulate", "--keys", "shared"]
-    assert main(["keys", "create", str(home / "shared"), *shared]) == 0
-    return home
+    return make_home(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture
 def home(made: Path, tmp_path: Path) -> Path:
-    shutil.copytree(made, tmp_path / "home")
-    (tmp_path / "home").chmod(0o700)
-    return tmp_path / "home"
-
-
-def user_of(home: Path) -> list[str]:
-    return ["--user", "--deployment", str(home / "dir")]
-
-
-def key_of(home: Path, name: str) -> list[str]:
-    return ["--public-key", str(home / name / "public.key")]
-
-
-def files_of(folder: Path) -> dict[str, tuple[bytes, int]]:
-    return {
-        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mode)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
-def ask(capsys: Any, *command: object) -> Any:
-    """The JSON of a command that succeeds, and what it says beside."""
-    capsys.readouterr()
-    assert main(["keys", *map(str, command), "--json"]) == 0
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.err
-    return json.loads(captured.out), captured.err
-
-
-def require_refused(capsys: Any, *command: object, code: int = 1, words: str = "") -> None:
-    """One line, the code, and no output."""
-    capsys.readouterr()
-    assert main(["keys", *map(str, command)]) == code
-    captured = capsys.readouterr()
-    assert not captured.out
-    assert captured.err.count("\n") == 1, captured.err
-    assert captured.err.startswith("helba: ")
-    assert words in captured.err
-    assert WORDS not in captured.err
+    return copy_home(made, tmp_path / "home")
 
 
 # -- what it does
@@ -118,7 +74,7 @@ def test_keys_story_of_a_user(capsys: Any, home: Path) -> None:
     listed, _ = ask(capsys, "list", folder)
     states = {member["name"]: member["state"] for member in listed["members"]}
     assert states == {"ann": "enrolled", "bob": "enrolled"}
-    assert (listed["bits"], listed["rotation_due"]) == (0, False)
+    assert (listed["bits"], listed["rotation_due"]) == (None, None)
     ids = {member["name"]: member["key"] for member in listed["members"]}
     assert {path.name for path in users.iterdir()} == {f"{i}.enrolment" for i in ids.values()}
 
@@ -204,7 +160,7 @@ def test_keys_show_needs_no_passphrase_and_shows_no_secret(
         assert report["kind"] == kind
         assert report["bytes"] == (home / name).stat().st_size
         if kind != "sealed secret":
-            assert report["security"] == 128
+            assert report["security"] == "none: simulated"
             assert report["parameters"]["ring_dim"] >= 1 << 13
     report, _ = ask(capsys, "show", home / "ann" / "public.key")
     listed, _ = ask(capsys, "list", home / "dir")

@@ -16,11 +16,12 @@ from helba.protocol import vault
 from helba.protocol.authority import Authority
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
-from helba.protocol.keystore import create_authority, create_user, enrol_member, open_user
+from helba.protocol.keystore import create_authority, enrol_member
 from helba.protocol.messages import Answer, Receipt, Refusal
 from helba.protocol.process import ServerProcess
 from helba.protocol.serverfiles import write_server_files
 from helba.protocol.user import User
+from helba.protocol.userstore import create_user, open_user
 from tests.protocol.parties import TOY, deployment_of
 
 WORDS = "correct horse battery staple"

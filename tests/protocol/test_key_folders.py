@@ -10,13 +10,9 @@ import pytest
 from helba.engine import get_scheme
 from helba.errors import DamagedData, Refused
 from helba.problems.toy import Toy
-from helba.protocol.keystore import (
-    open_authority,
-    revoke_member,
-    rotate_authority,
-    update_user,
-)
+from helba.protocol.keystore import open_authority, revoke_member, rotate_authority
 from helba.protocol.serverfiles import enrolment_path, inward_path
+from helba.protocol.userstore import update_user
 from helba.protocol.vault import read_private
 from tests.engines import BOTH
 from tests.protocol.folders import (

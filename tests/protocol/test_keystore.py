@@ -15,17 +15,15 @@ from helba.protocol.authority import Authority
 from helba.protocol.authorityfiles import locked
 from helba.protocol.keystore import (
     create_authority,
-    create_user,
     list_members,
     open_authority,
-    open_user,
     replace_member_key,
     revoke_member,
     rotate_authority,
     save_authority,
-    update_user,
 )
 from helba.protocol.serverfiles import open_server
+from helba.protocol.userstore import create_user, open_user, update_user
 from tests.protocol.folders import (
     WORDS,
     cheap_vault,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from helba.errors import RunFailed
+from helba.errors import Refused, RunFailed
 from helba.protocol import authorityfiles
 from helba.protocol.authority import Authority
 from helba.protocol.enrolment import Rotation
@@ -16,11 +17,11 @@ from helba.protocol.keyinfo import describe_key
 from helba.protocol.keystore import (
     list_members,
     open_authority,
-    open_user,
     revoke_member,
     rotate_authority,
 )
 from helba.protocol.serverfiles import open_server, write_server_files
+from helba.protocol.userstore import open_user
 from helba.protocol.vault import read_private
 from tests.protocol.folders import (
     WORDS,
@@ -133,6 +134,33 @@ def test_crash_at_any_change_leaves_an_authority_that_opens(
         known = tuple(sorted((each.name, each.id, each.revoked) for each in found.members))
         ended.add((key_of(found) != key_of(old), known))
     assert len(ended) == 2  # before and after, and nothing in between
+
+
+@pytest.mark.parametrize("action", [do_rotate, do_enrol, do_replace])
+def test_command_that_crashed_can_be_repeated(
+    tmp_path: Path, action: Callable[[Path], None]
+) -> None:
+    home = tmp_path / "home" / "authority"
+    insecure_authority(home, users=("ann", "bob"))
+    new_user(home, "eve")
+    old = key_of(reopen(home))
+    for number in range(count_changes(copy_of(home, tmp_path / "whole"), action)):
+        folder = copy_of(home, tmp_path / str(number))
+        with pytest.MonkeyPatch.context() as patch:
+            Fuse(patch, after=number)
+            with pytest.raises(Crash):
+                action(folder)
+        now = key_of(reopen(folder))
+        if now == old:
+            action(folder)
+        else:
+            with pytest.raises(Refused, match=f"was rotated, and is {now.hex()} now"):
+                action(folder)
+        assert (key_of(reopen(folder)) != old) == (action is do_rotate)
+        assert json.loads((folder / "current.json").read_bytes())["keys"] in ("keys-1", "keys-2")
+        server = open_server(folder / "server", allow_insecure=True)
+        enrolled = {each.id for each in list_members(folder) if not each.revoked}
+        assert set(server.directory.users) == enrolled
 
 
 def test_crash_while_an_authority_is_made_leaves_none_or_a_whole_one(tmp_path: Path) -> None:

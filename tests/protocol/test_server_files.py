@@ -143,7 +143,7 @@ def test_ledger_of_another_collective_key_counts_for_users_only(folder: Path) ->
     rotate(folder)
     with started(folder) as server:
         assert server.status().bits == 0
-    found = read_ledger(folder / "server", key=b"any", budget=7)
+    found = read_ledger(folder / "server" / "ledger.json", key=b"any", budget=7)
     assert (found.total, sum(found.as_dict().values())) == (0, bits)
 
 

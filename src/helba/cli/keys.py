@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from helba.cli.options import Arms, Dim, Horizon, Json, Security, choose_horizon, whole_number
 from helba.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from helba.protocol.deployment import Deployment
-    from helba.protocol.keystore import Record
-
 __all__ = ["app"]
 
 app = typer.Typer(help="Make, enrol, list, revoke and rotate keys.")
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="the folder of the authority")]
+# What the files in a folder add to its path is less than the difference to the system's 4096.
+MOST_PATH, MOST_PART = 3840, 255
+
+
+def _path(text: str) -> Path:
+    path = Path(text)
+    longest = max((len(os.fsencode(part)) for part in path.parts), default=0)
+    if len(os.fsencode(text)) > MOST_PATH or longest > MOST_PART:
+        raise typer.BadParameter("the path is too long")
+    return path
+
+
+def _path_option(name: str | None = None, *, text: str, metavar: str = "FILE") -> Any:
+    names = [] if name is None else [name]
+    return typer.Option(*names, help=text, parser=_path, metavar=metavar)
+
+
+def _folder(text: str) -> Any:
+    return typer.Argument(metavar="DIR", help=text, parser=_path)
+
+
+Folder = Annotated[Path, _folder("the folder of the authority")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="who the user is to the authority")]
 PassphraseFile = Annotated[
     Path | None,
-    typer.Option(
-        help="file whose first line is the passphrase; else HELBA_PASSPHRASE, else you are asked"
+    _path_option(
+        text="file whose first line is the passphrase; else HELBA_PASSPHRASE, else you are asked. "
+        "A new one has at least 8 characters"
     ),
 ]
-KEPT = (
-    "A server that kept the re-encryption key could still re-encrypt to it until the collective "
-    "key is rotated: helba keys rotate"
-)
+# What a user's pair needs; the rest of `create` is for the plan.
+FOR_USERS = ("folder", "user", "deployment", "passphrase_file", "as_json")
 
 
 @app.callback()
@@ -39,7 +56,8 @@ def start_keys() -> None:
 
 @app.command("create")
 def create_keys(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a new folder")],
+    context: typer.Context,
+    folder: Annotated[Path, _folder("a new folder")],
     problem: Annotated[
         str, typer.Argument(metavar="PROBLEM", help="toy, synthetic, fixed-arms or replay")
     ] = "toy",
@@ -61,7 +79,9 @@ def create_keys(
     ] = False,
     deployment: Annotated[
         Path | None,
-        typer.Option(help="folder with deployment.json and the collective public.key"),
+        _path_option(
+            text="folder with deployment.json and the collective public.key", metavar="FOLDER"
+        ),
     ] = None,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
@@ -70,8 +90,13 @@ def create_keys(
     if user != (deployment is not None):
         raise InvalidInput("--user", "one without the other", "given together with --deployment")
     if deployment is not None:
-        _create_user(folder, deployment, passphrase_file=passphrase_file, as_json=as_json)
+        from helba.cli import userkeys
+
+        _require_no_plan(context)
+        userkeys.create(folder, deployment, passphrase_file=passphrase_file, as_json=as_json)
         return
+    from helba.cli import authoritykeys
+
     options: dict[str, Any] = {"profile": profile, "schedule": schedule}
     options["bonus"] = bonus or ("sqrt" if profile == "paper" else "quadratic")
     request = {
@@ -82,7 +107,7 @@ def create_keys(
         "keys": keys,
     }
     sizes = {"dim": dim, "arms": arms, "horizon": choose_horizon(horizon, problem=problem)}
-    _create_authority(
+    authoritykeys.create(
         folder,
         problem=problem,
         sizes=sizes,
@@ -97,7 +122,7 @@ def create_keys(
 def enrol_key(
     folder: Folder,
     name: Name,
-    public_key: Annotated[Path, typer.Option(help="the user's public.key")],
+    public_key: Annotated[Path, _path_option(text="the user's public.key")],
     replace: Annotated[
         bool, typer.Option("--replace", help="in place of the key that the user has")
     ] = False,
@@ -105,86 +130,124 @@ def enrol_key(
     as_json: Json = False,
 ) -> None:
     """Take a user in by its public key, and write its re-encryption key for the server."""
-    from helba.cli.passphrase import read_passphrase
-    from helba.protocol.keystore import enrol_member, list_members
-    from helba.protocol.serverfiles import read_public
+    from helba.cli import authoritykeys
 
-    list_members(folder)
-    data = read_public(public_key)
-    passphrase = read_passphrase(file=passphrase_file)
-    record = enrol_member(folder, name, public_key=data, passphrase=passphrase, replace=replace)
-    _tell(record, folder=folder, done="enrolled", as_json=as_json)
+    authoritykeys.enrol(
+        folder,
+        name,
+        public_key,
+        replace=replace,
+        passphrase_file=passphrase_file,
+        as_json=as_json,
+    )
 
 
 @app.command("list")
-def list_keys(folder: Folder, as_json: Json = False) -> None:
+def list_keys(
+    folder: Folder,
+    ledger: Annotated[
+        Path | None, _path_option(text="the server's ledger.json; that in DIR/server unless told")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """List the users, what the server was told of what they decrypted, and if it is too much."""
-    from helba.experiments.report import print_json, print_table
+    from helba.cli import authoritykeys
 
-    report = _list(folder)
-    if as_json:
-        print_json(report)
-        return
-    title = f"collective key {report['key']}, {report['bits']} of {report['bit_budget']} bits"
-    columns = ("name", "key", "state", "since", "bits")
-    rows = [[member[column] for column in columns] for member in report["members"]]
-    print_table(title, columns=columns, rows=rows)
-    if report["keys"] == "shared":
-        print("all users share the collective key")
-    if report["rotation_due"]:
-        print("more bits came back than the budget allows: helba keys rotate")
-    for name in report["replacement_due"]:
-        print(f"more bits came back under the key of {name} than the budget allows: replace it")
+    authoritykeys.list_users(folder, ledger_file=ledger, as_json=as_json)
 
 
 @app.command("revoke")
 def revoke_key(folder: Folder, name: Name, as_json: Json = False) -> None:
     """Bar a user: mark it, and delete its key in the server's folder."""
-    from helba.experiments.progress import note
-    from helba.protocol.keystore import revoke_member
+    from helba.cli import authoritykeys
 
-    record = revoke_member(folder, name)
-    _tell(record, folder=folder, done="revoked", as_json=as_json)
-    note(KEPT)
+    authoritykeys.revoke(folder, name, as_json=as_json)
 
 
 @app.command("rotate")
 def rotate_keys(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="the folder of the authority, or of a user")
-    ],
+    folder: Annotated[Path, _folder("the folder of the authority, or of a user")],
     user_key: Annotated[
         str | None, typer.Option(metavar="NAME", help="replace the key of this user only")
     ] = None,
     public_key: Annotated[
         Path | None,
-        typer.Option(help="the user's new public.key; in a user's folder, the collective one"),
+        _path_option(text="the user's new public.key; in a user's folder, the collective one"),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="in a user's folder: what the collective key must be"),
     ] = None,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
     """Make new collective keys, replace a user's key, or adopt new collective keys as a user."""
-    from helba.protocol.authorityfiles import COLLECTIVE_KEY
+    from helba.cli import authoritykeys, userkeys
+    from helba.protocol.userstore import COLLECTIVE_KEY
 
     if (folder / COLLECTIVE_KEY).exists():
         if user_key is not None or public_key is None:
             raise InvalidInput(
                 "--public-key", "none or another option", "given alone in a user's folder"
             )
-        _adopt(folder, public_key, as_json=as_json)
-    elif (user_key is None) != (public_key is None):
+        userkeys.adopt(folder, public_key, key=key, as_json=as_json)
+        return
+    if key is not None:
+        raise InvalidInput("--key", "it elsewhere", "given in a user's folder")
+    if (user_key is None) != (public_key is None):
         raise InvalidInput(
             "--user-key", "one without the other", "given together with --public-key"
         )
-    elif user_key is not None and public_key is not None:
-        _replace(folder, user_key, public_key, passphrase_file=passphrase_file, as_json=as_json)
+    if user_key is not None and public_key is not None:
+        authoritykeys.replace(
+            folder, user_key, public_key, passphrase_file=passphrase_file, as_json=as_json
+        )
     else:
-        _rotate(folder, passphrase_file=passphrase_file, as_json=as_json)
+        authoritykeys.rotate(folder, passphrase_file=passphrase_file, as_json=as_json)
+
+
+@app.command("server")
+def write_server(
+    folder: Folder,
+    out: Annotated[
+        Path | None,
+        _path_option(text="where to write it: DIR/server unless told", metavar="FOLDER"),
+    ] = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Write the server's folder again: it is what goes to the server's machine."""
+    from helba.cli import authoritykeys
+
+    authoritykeys.write_server(folder, out=out, passphrase_file=passphrase_file, as_json=as_json)
+
+
+@app.command("passphrase")
+def change_passphrase(
+    folder: Annotated[Path, _folder("the folder of the authority, or of a user")],
+    passphrase_file: PassphraseFile = None,
+    new_passphrase_file: Annotated[
+        Path | None,
+        _path_option(
+            text="file whose first line is the new passphrase, of at least 8 characters; else "
+            "HELBA_NEW_PASSPHRASE, else you are asked"
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Put the secret key in a folder under another passphrase."""
+    from helba.cli.keyreport import change_words
+
+    change_words(
+        folder, passphrase_file=passphrase_file, new_file=new_passphrase_file, as_json=as_json
+    )
 
 
 @app.command("show")
 def show_key(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="a key file, or a folder")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="a key file, or a folder", parser=_path)
+    ],
     as_json: Json = False,
 ) -> None:
     """Say what a key file or a folder is, without opening a secret."""
@@ -203,186 +266,10 @@ def show_key(
         print_table(None, columns=used, rows=[[file.get(c) for c in used] for file in files])
 
 
-# -- parts
-
-
-def _create_authority(
-    folder: Path,
-    *,
-    problem: str,
-    sizes: dict[str, Any],
-    options: dict[str, Any],
-    request: dict[str, Any],
-    passphrase_file: Path | None,
-    as_json: bool,
-) -> None:
-    from helba.cli.passphrase import read_passphrase
-    from helba.engine import get_scheme
-    from helba.experiments.encrypted import SIMULATOR
-    from helba.experiments.progress import note
-    from helba.experiments.runner import settings_for
-    from helba.planning.request import PlanRequest
-    from helba.problems import make_problem
-    from helba.protocol.authorityfiles import SERVER, collective_key_path, require_free
-    from helba.protocol.bandit import deployment_for
-    from helba.protocol.keystore import create_authority
-    from helba.protocol.serverfiles import write_server_files
-
-    require_free(folder)
-    drawn = make_problem(problem, dim=sizes["dim"], arms=sizes["arms"])
-    settings = settings_for(drawn, horizon=sizes["horizon"], **options)
-    get_scheme(request["engine"])
-    asked = {name: value for name, value in request.items() if name != "engine"}
-    PlanRequest(dim=drawn.dim, arms=drawn.arms, horizon=sizes["horizon"], **options, **asked)
-    passphrase = read_passphrase(file=passphrase_file, confirm=True)
-    if request["engine"] == "simulate":
-        note(SIMULATOR)
-    note("planning")
-    deployment = deployment_for(settings, **request)
-    note(f"making {len(deployment.rotations) + 1} evaluation keys")
-    authority = create_authority(folder, deployment, passphrase=passphrase)
-    note("writing the server's folder")
-    write_server_files(authority, folder / SERVER)
-    report = _describe(deployment, key_file=collective_key_path(folder))
-    paths = {"folder": str(folder), "server": str(folder / SERVER)}
-    _show({**paths, **report}, as_json=as_json)
-
-
-def _create_user(
-    folder: Path, deployment: Path, *, passphrase_file: Path | None, as_json: bool
-) -> None:
-    from helba.cli.passphrase import read_passphrase
-    from helba.experiments.progress import note
-    from helba.protocol.authorityfiles import require_free
-    from helba.protocol.serverfiles import DEPLOYMENT, PUBLIC_KEY, read_deployment
-    from helba.protocol.userstore import create_user
-
-    require_free(folder)
-    read_deployment(deployment / DEPLOYMENT)
-    passphrase = read_passphrase(file=passphrase_file, confirm=True)
-    made = create_user(folder, deployment_folder=deployment, passphrase=passphrase)
-    public = folder / PUBLIC_KEY
-    note(f"send {public} to the authority: helba keys enrol DIR NAME --public-key FILE")
-    report = _describe(made.deployment, key_file=public)
-    _show({"folder": str(folder), "public_key": str(public), **report}, as_json=as_json)
-
-
-def _rotate(folder: Path, *, passphrase_file: Path | None, as_json: bool) -> None:
-    from helba.cli.passphrase import read_passphrase
-    from helba.experiments.progress import note
-    from helba.protocol.authorityfiles import SERVER, collective_key_path
-    from helba.protocol.keystore import list_members, rotate_authority
-    from helba.protocol.serverfiles import ROTATION
-
-    enrolled = sum(not member.revoked for member in list_members(folder))
-    passphrase = read_passphrase(file=passphrase_file)
-    authority = rotate_authority(folder, passphrase=passphrase, say=note)
-    public, rotation = collective_key_path(folder), folder / SERVER / ROTATION
-    note(f"a server that is running goes on with {rotation}; a state it saved is of the old key")
-    note(f"send {public} to the users: helba keys rotate DIR --public-key FILE")
-    report = _describe(authority.deployment, key_file=public)
-    paths = {"public_key": str(public), "rotation": str(rotation), "enrolments": enrolled}
-    _show({"folder": str(folder), **paths, **report}, as_json=as_json)
-
-
-def _replace(
-    folder: Path, name: str, public_key: Path, *, passphrase_file: Path | None, as_json: bool
-) -> None:
-    from helba.cli.passphrase import read_passphrase
-    from helba.protocol.authorityfiles import find_member
-    from helba.protocol.keystore import list_members, replace_member_key
-    from helba.protocol.serverfiles import read_public
-
-    find_member(list_members(folder), name)
-    data = read_public(public_key)
-    passphrase = read_passphrase(file=passphrase_file)
-    record = replace_member_key(folder, name, public_key=data, passphrase=passphrase)
-    _tell(record, folder=folder, done="given a new key", as_json=as_json)
-
-
-def _adopt(folder: Path, public_key: Path, *, as_json: bool) -> None:
-    from helba.protocol.authorityfiles import COLLECTIVE_KEY
-    from helba.protocol.serverfiles import DEPLOYMENT, read_deployment
-    from helba.protocol.userstore import update_user
-
-    update_user(folder, public_key)
-    deployment = read_deployment(folder / DEPLOYMENT)
-    report = _describe(deployment, key_file=folder / COLLECTIVE_KEY)
-    _show({"folder": str(folder), **report}, as_json=as_json)
-
-
-def _list(folder: Path) -> dict[str, Any]:
-    from helba.planning.flooding import bit_budget
-    from helba.protocol.authorityfiles import SERVER, collective_key_path
-    from helba.protocol.keyinfo import describe_key
-    from helba.protocol.keystore import list_members
-    from helba.protocol.serverfiles import (
-        DEPLOYMENT,
-        naming,
-        read_deployment,
-        read_ledger,
-        read_public,
-    )
-
-    members, path = list_members(folder), collective_key_path(folder)
-    deployment = read_deployment(folder / DEPLOYMENT, allow_insecure=True)
-    with naming(path):
-        key = describe_key(read_public(path)).owner
-    ledger = read_ledger(folder / SERVER, key=key, budget=bit_budget(deployment.comparison_noise))
-    spent = ledger.spent_keys()
-    return {
-        "folder": str(folder),
-        "deployment": deployment.fingerprint,
-        "keys": deployment.keys,
-        "key": key.hex(),
-        "bits": ledger.total,
-        "bit_budget": ledger.budget,
-        "rotation_due": ledger.spent,
-        "replacement_due": [m.name for m in members if m.id in spent and not m.revoked],
-        "members": [
-            {
-                "name": member.name,
-                "key": member.id.hex(),
-                "state": "revoked" if member.revoked else "enrolled",
-                "since": member.since,
-                "bits": ledger.of(member.id),
-            }
-            for member in members
-        ],
-    }
-
-
-def _describe(deployment: Deployment, *, key_file: Path) -> dict[str, Any]:
-    from helba.experiments.encrypted import describe_parameters
-    from helba.protocol.keyinfo import describe_key
-    from helba.protocol.serverfiles import read_public
-
-    return {
-        "key": describe_key(read_public(key_file)).owner.hex(),
-        "deployment": deployment.fingerprint,
-        "engine": deployment.scheme,
-        "keys": deployment.keys,
-        "parameters": describe_parameters(deployment.parameters),
-    }
-
-
-def _tell(record: Record, *, folder: Path, done: str, as_json: bool) -> None:
-    """Say what became of a user."""
-    from helba.experiments.progress import note
-    from helba.protocol.authorityfiles import SERVER
-    from helba.protocol.serverfiles import ROTATION
-
-    if (folder / SERVER / ROTATION).exists():
-        note(f"a server that is running must take {folder / SERVER / ROTATION} before this")
-    else:
-        note("a server that is running must be told")
-    _show({"folder": str(folder), "done": done, **record.as_json()}, as_json=as_json)
-
-
-def _show(report: dict[str, Any], *, as_json: bool) -> None:
-    from helba.experiments.report import flatten, print_json, print_table
-
-    if as_json:
-        print_json(report)
-    else:
-        print_table(None, columns=("", ""), rows=list(flatten(report).items()))
+def _require_no_plan(context: typer.Context) -> None:
+    """Refuse options of the plan where a user's pair is made: the deployment has its own."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in FOR_USERS and source is not None and source.name == "COMMANDLINE":
+            shown = "PROBLEM" if name == "problem" else f"--{name}"
+            raise InvalidInput("--user", shown, "given without options of a plan")

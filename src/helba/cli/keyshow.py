@@ -11,14 +11,15 @@ from helba.engine.envelope import MAGIC as ENVELOPE
 from helba.errors import DamagedData, HelbaError, RunFailed
 from helba.experiments.encrypted import describe_parameters
 from helba.planning.parameters import Parameters
-from helba.protocol.authorityfiles import COLLECTIVE_KEY, CURRENT, MEMBERS, SECRET_KEY
+from helba.protocol.authorityfiles import CURRENT, MEMBERS
 from helba.protocol.deployment import Deployment
-from helba.protocol.enrolment import ENROLMENT, MAGIC, MOST_HEAD_BYTES, MOST_PARTS, VERSION
-from helba.protocol.frame import unframe
+from helba.protocol.enrolment import is_issued, read_issued
+from helba.protocol.files import DEPLOYMENT, EVALUATION_KEY, SECRET_KEY, naming, read_public
 from helba.protocol.keyinfo import describe_key
-from helba.protocol.serverfiles import DEPLOYMENT, EVALUATION_KEY, LEDGER, naming, read_public
+from helba.protocol.serverfiles import LEDGER, PREVIOUS, REVOKED
+from helba.protocol.userstore import COLLECTIVE_KEY
+from helba.protocol.vault import ASIDE, OTHERS, purpose_of
 from helba.protocol.vault import MAGIC as SEALED
-from helba.protocol.vault import OTHERS, purpose_of
 
 __all__ = ["describe_path"]
 
@@ -74,60 +75,47 @@ def _describe_file(path: Path) -> dict[str, Any]:
 
 
 def _describe_bytes(path: Path, data: bytes) -> dict[str, Any]:
+    if path.match(ASIDE):
+        return {"kind": "leftover of a write that broke off"}
+    if path.suffix == REVOKED:
+        return {"kind": "mark of a revoked key", "owner": bytes.fromhex(path.stem).hex()}
     if data.startswith(SEALED):
         return {"kind": "sealed secret", "purpose": purpose_of(data)}
-    if data.startswith(MAGIC):
+    if is_issued(data):
         return _describe_issued(data)
     if data.startswith(ENVELOPE):
-        return _describe_key(data)
+        return _describe_key(data, previous=path.name == PREVIOUS)
     return _describe_text(path, data)
 
 
-def _describe_key(data: bytes) -> dict[str, Any]:
+def _describe_key(data: bytes, *, previous: bool = False) -> dict[str, Any]:
     info = describe_key(data)
-    found: dict[str, Any] = {"kind": info.kind, "engine": info.scheme, "owner": info.owner.hex()}
+    kind = f"previous {info.kind}" if previous else info.kind
+    found: dict[str, Any] = {"kind": kind, "engine": info.scheme, "owner": info.owner.hex()}
     if info.leads_to is not None:
         found["leads_to"] = info.leads_to.hex()
     if info.kind == "evaluation key":
         found["rotations"] = info.rotations
-    return {**found, **_describe_parameters(info.parameters)}
+    return {**found, **_describe_parameters(info.parameters, engine=info.scheme)}
 
 
 def _describe_issued(data: bytes) -> dict[str, Any]:
     """An enrolment, or a rotation."""
-    kind, head, parts = unframe(
-        data,
-        magic=MAGIC,
-        version=VERSION,
-        what="an enrolment or rotation",
-        most_head=MOST_HEAD_BYTES,
-        most_parts=MOST_PARTS,
-    )
-    way = 1 if kind == ENROLMENT else 2
-    if len(parts) <= way:
-        raise DamagedData("keys are missing in it")
-    info = describe_key(parts[way])
-    found = {
-        "kind": "enrolment" if kind == ENROLMENT else "rotation",
-        "deployment": json.loads(head)["deployment"],
-        "engine": info.scheme,
-        "owner": info.owner.hex(),
-        "leads_to": None if info.leads_to is None else info.leads_to.hex(),
-    }
-    if kind != ENROLMENT:
-        found["enrolments"] = len(parts) - 3
-    return {**found, **_describe_parameters(info.parameters)}
+    issued = read_issued(data)
+    way = _describe_key(issued.key)
+    found = {"kind": issued.kind, "deployment": issued.deployment}
+    if issued.kind == "rotation":
+        way["enrolments"] = issued.enrolments
+    return {**way, **found}
 
 
 def _describe_text(path: Path, data: bytes) -> dict[str, Any]:
     words = json.loads(data)
-    if not isinstance(words, dict):
-        raise TypeError("not an object")
-    if path.name == MEMBERS and "members" in words:
+    if path.name == MEMBERS:
         return {"kind": "list of members", "members": len(words["members"])}
-    if path.name == LEDGER and "bits" in words:
-        return {"kind": "ledger", "bits": words.get("total"), "bit_budget": words.get("budget")}
-    if path.name == CURRENT and "keys" in words:
+    if path.name == LEDGER:
+        return {"kind": "ledger", "bits": words["total"], "bit_budget": words["budget"]}
+    if path.name == CURRENT:
         return {"kind": "name of the keys that count", "keys": words["keys"]}
     deployment = Deployment.from_json(words, allow_insecure=True)
     return {
@@ -135,12 +123,16 @@ def _describe_text(path: Path, data: bytes) -> dict[str, Any]:
         "deployment": deployment.fingerprint,
         "engine": deployment.scheme,
         "keys": deployment.keys,
-        **_describe_parameters(deployment.parameters),
+        **_describe_parameters(deployment.parameters, engine=deployment.scheme),
     }
 
 
-def _describe_parameters(parameters: Parameters) -> dict[str, Any]:
-    level = "none: for tests only" if parameters.security is None else parameters.security
+def _describe_parameters(parameters: Parameters, *, engine: str) -> dict[str, Any]:
+    level: object = parameters.security
+    if engine == "simulate":
+        level = "none: simulated"
+    elif level is None:
+        level = "none: for tests only"
     return {"security": level, "parameters": describe_parameters(parameters)}
 
 

@@ -204,4 +204,5 @@ class Authority:
 
 def _require_name(name: str) -> None:
     if not 1 <= len(name) <= MOST_NAME or not name.isprintable() or name != name.strip():
-        raise InvalidInput("name", repr(name), f"1 to {MOST_NAME} printable characters")
+        shown = repr(name) if len(name) <= MOST_NAME else f"{len(name)} characters"
+        raise InvalidInput("name", shown, f"1 to {MOST_NAME} printable characters")

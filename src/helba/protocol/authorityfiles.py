@@ -17,22 +17,28 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import DamagedData, Refused, RunFailed
+from helba.protocol.files import (
+    PUBLIC_KEY,
+    ROTATION,
+    SECRET_KEY,
+    USERS,
+    delete_file,
+    read_json,
+    read_public,
+)
 from helba.protocol.messages import ID_BYTES
-from helba.protocol.serverfiles import PUBLIC_KEY, USERS, read_json, read_public
 from helba.protocol.vault import make_private_folder, read_private, write_private
 
 __all__ = [
-    "COLLECTIVE_KEY",
     "CURRENT",
-    "GENERATION",
     "MEMBERS",
-    "PUBLIC",
-    "SECRET_KEY",
     "SERVER",
     "Record",
     "at_work",
     "collective_key_path",
     "current_keys",
+    "delete_keys",
+    "delete_rest",
     "find_member",
     "locked",
     "now",
@@ -40,12 +46,12 @@ __all__ = [
     "public_path",
     "read_members",
     "require_free",
+    "secret_key_path",
     "write_members",
 ]
 
-CURRENT, MEMBERS, SERVER, SECRET_KEY = "current.json", "members.json", "server", "secret.key"
-COLLECTIVE_KEY = "collective.key"  # what a user's folder has
-PUBLIC = ".public"
+CURRENT, MEMBERS, SERVER, PUBLIC = "current.json", "members.json", "server", ".public"
+MOST_SHOWN = 64
 GENERATION = re.compile(r"keys-([1-9][0-9]{0,8})")
 
 
@@ -118,7 +124,8 @@ def find_member(records: Sequence[Record], name: str) -> Record:
     for each in records:
         if each.name == name:
             return each
-    raise Refused(f"nobody of the name {name} was enrolled")
+    shown = name if len(name) <= MOST_SHOWN else f"{name[:MOST_SHOWN]}..."
+    raise Refused(f"nobody of the name {shown} was enrolled")
 
 
 def collective_key_path(folder: Path) -> Path:
@@ -147,15 +154,50 @@ def public_path(folder: Path, user: bytes) -> Path:
     return folder / USERS / f"{user.hex()}{PUBLIC}"
 
 
+def delete_rest(folder: Path) -> None:
+    """Delete generations of keys that do not count, and public keys that nobody has."""
+    current = current_keys(folder)
+    for path in folder.glob("keys-*"):
+        if GENERATION.fullmatch(path.name) and path != current:
+            delete_keys(path)
+    kept = {public_path(folder, each.id) for each in read_members(folder)}
+    for path in (folder / USERS).glob(f"*{PUBLIC}"):
+        if path not in kept:
+            delete_file(path)
+
+
+def delete_keys(folder: Path) -> None:
+    """Delete a generation of keys, secrets first."""
+    if not folder.is_dir():
+        return
+    names = (SECRET_KEY, ROTATION)
+    for path in sorted(folder.iterdir(), key=lambda path: path.name not in names):
+        delete_file(path)
+    try:
+        folder.rmdir()
+    except OSError as error:
+        raise RunFailed(f"cannot delete {folder}: {error.strerror}") from error
+
+
 def now() -> str:
     """Return the time, in UTC."""
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def secret_key_path(folder: Path) -> Path:
+    """Return where an authority's, or a user's, folder has its sealed secret key."""
+    keys = current_keys(folder) if (folder / CURRENT).exists() else folder
+    if not (keys / SECRET_KEY).exists():
+        raise RunFailed(f"{folder} holds no secret key (helba keys create makes one)")
+    return keys / SECRET_KEY
+
+
 def require_free(folder: Path) -> None:
     """Raise `Refused` if an authority or a user has its keys in the folder."""
     if (folder / CURRENT).exists():
-        raise Refused(f"{folder} holds an authority already")
+        whole = (folder / SERVER / PUBLIC_KEY).exists()
+        rest = "" if whole else f", but no whole server's folder: helba keys server {folder}"
+        raise Refused(f"{folder} holds an authority already{rest}")
     if (folder / SECRET_KEY).exists():
         raise Refused(f"{folder} holds a user's keys already")
 
@@ -177,7 +219,10 @@ def at_work(folder: Path) -> Iterator[None]:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """A folder for this command alone; `RunFailed` if another one has it."""
-    handle = os.open(folder, os.O_RDONLY)
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise RunFailed(f"cannot open {folder}: {error.strerror}") from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

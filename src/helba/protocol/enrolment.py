@@ -21,7 +21,7 @@ from helba.protocol.deployment import Deployment
 from helba.protocol.frame import frame, unframe
 from helba.protocol.messages import ID_BYTES
 
-__all__ = ["SHARED_ID", "Enrolment", "Rotation", "name_key"]
+__all__ = ["SHARED_ID", "Enrolment", "Issued", "Rotation", "is_issued", "name_key", "read_issued"]
 
 MAGIC = b"\x89HELKEY\n"
 VERSION = 1
@@ -57,7 +57,10 @@ class Enrolment:
     @classmethod
     def from_bytes(cls, data: bytes, *, deployment: Deployment) -> Enrolment:
         """Return the enrolment, its keys still unread, or raise `DamagedData`."""
-        user, parts = _read(data, kind=ENROLMENT, deployment=deployment)
+        return cls._of(*_read(data, kind=ENROLMENT, deployment=deployment))
+
+    @classmethod
+    def _of(cls, user: bytes, parts: Sequence[bytes]) -> Enrolment:
         if len(parts) != 2:
             raise DamagedData("an enrolment has two keys")
         return cls(user=user, public_key=parts[0], outward_key=parts[1])
@@ -84,6 +87,10 @@ class Rotation:
     def from_bytes(cls, data: bytes, *, deployment: Deployment) -> Rotation:
         """Return the rotation, its keys still unread, or raise `DamagedData`."""
         _, parts = _read(data, kind=ROTATION, deployment=deployment)
+        return cls._of(parts)
+
+    @classmethod
+    def _of(cls, parts: Sequence[bytes]) -> Rotation:
         if len(parts) < 3:
             raise DamagedData("a rotation has three keys")
         return cls(
@@ -94,13 +101,59 @@ class Rotation:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Issued:
+    """What an enrolment or a rotation says to who does not know its deployment.
+
+    `key` is its re-encryption key, `enrolments` how many a rotation has.
+    """
+
+    kind: str
+    deployment: str
+    key: bytes
+    enrolments: int = 0
+
+    def __repr__(self) -> str:
+        return f"<Issued {self.kind}>"
+
+
+def is_issued(data: bytes) -> bool:
+    """Return whether bytes begin as an enrolment or a rotation does."""
+    return data.startswith(MAGIC)
+
+
+def read_issued(data: bytes) -> Issued:
+    """Return what the bytes are, the keys unread, or raise `DamagedData`."""
+    kind, named, user, parts = _unframe(data)
+    if kind == ENROLMENT:
+        enrolment = Enrolment._of(user, parts)
+        return Issued(kind="enrolment", deployment=named, key=enrolment.outward_key)
+    rotation = Rotation._of(parts)
+    return Issued(
+        kind="rotation",
+        deployment=named,
+        key=rotation.switching_key,
+        enrolments=len(rotation.enrolments),
+    )
+
+
 def _write(kind: int, parts: Sequence[bytes], *, deployment: Deployment, user: str) -> bytes:
     head = json.dumps({"deployment": deployment.fingerprint, "user": user}, sort_keys=True).encode()
     return frame(magic=MAGIC, version=VERSION, kind=kind, head=head, parts=parts)
 
 
 def _read(data: bytes, *, kind: int, deployment: Deployment) -> tuple[bytes, list[bytes]]:
-    found, text, parts = unframe(
+    found, named, user, parts = _unframe(data)
+    if found != kind:
+        raise DamagedData("an enrolment where a rotation is due, or the other way round")
+    if named != deployment.fingerprint:
+        raise DamagedData("the keys belong to another deployment")
+    return user, parts
+
+
+def _unframe(data: bytes) -> tuple[int, str, bytes, list[bytes]]:
+    """Kind, fingerprint of the deployment, id of the user, keys."""
+    kind, text, parts = unframe(
         data,
         magic=MAGIC,
         version=VERSION,
@@ -113,10 +166,8 @@ def _read(data: bytes, *, kind: int, deployment: Deployment) -> tuple[bytes, lis
         named, user = head["deployment"], bytes.fromhex(head["user"])
     except (ValueError, TypeError, KeyError, RecursionError):
         raise DamagedData("the head of the enrolment or rotation is none") from None
-    if found != kind:
-        raise DamagedData("an enrolment where a rotation is due, or the other way round")
-    if named != deployment.fingerprint:
-        raise DamagedData("the keys belong to another deployment")
+    if kind not in (ENROLMENT, ROTATION):
+        raise DamagedData("this is neither an enrolment nor a rotation")
     if len(user) != ID_BYTES:
         raise DamagedData("the user's id is none")
-    return user, parts
+    return kind, str(named), user, parts

@@ -7,6 +7,7 @@ they are a key is known only when the scheme reads them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from helba.engine import PublicKey
 from helba.engine.description import Description
@@ -14,8 +15,9 @@ from helba.engine.envelope import HEADER, kind_of, unseal
 from helba.errors import DamagedData
 from helba.planning.parameters import Parameters
 from helba.protocol.enrolment import name_key
+from helba.protocol.files import naming, read_public
 
-__all__ = ["KEY_KINDS", "KeyInfo", "describe_key"]
+__all__ = ["KEY_KINDS", "KeyInfo", "describe_key", "id_of_file"]
 
 KEY_KINDS = ("public key", "evaluation key", "secret key", "re-encryption key")
 
@@ -55,6 +57,13 @@ def describe_key(data: bytes) -> KeyInfo:
         leads_to=None if to is None else _id(found.parameters, tag=to.tag, identity=to.identity),
         rotations=len(found.rotations),
     )
+
+
+def id_of_file(path: Path) -> bytes:
+    """Return the id of the public key that the key in a file belongs to."""
+    data = read_public(path)
+    with naming(path):
+        return describe_key(data).owner
 
 
 def _id(parameters: Parameters, *, tag: str, identity: str) -> bytes:

@@ -25,18 +25,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from helba.engine import KeySet, get_scheme
-from helba.errors import DamagedData, Refused, RunFailed
+from helba.errors import DamagedData, Refused
 from helba.protocol.authority import Authority, Member
 from helba.protocol.authorityfiles import (
     CURRENT,
-    GENERATION,
-    PUBLIC,
-    SECRET_KEY,
     SERVER,
     Record,
     at_work,
     collective_key_path,
     current_keys,
+    delete_keys,
+    delete_rest,
     find_member,
     locked,
     now,
@@ -47,24 +46,26 @@ from helba.protocol.authorityfiles import (
     write_members,
 )
 from helba.protocol.deployment import Deployment
-from helba.protocol.keyinfo import describe_key
-from helba.protocol.serverfiles import (
+from helba.protocol.files import (
     DEPLOYMENT,
     EVALUATION_KEY,
     PUBLIC_KEY,
     ROTATION,
+    SECRET_KEY,
     USERS,
     delete_file,
-    drop_users,
     naming,
     read_deployment,
     read_public,
     write_deployment,
+)
+from helba.protocol.keyinfo import describe_key, id_of_file
+from helba.protocol.serverfiles import (
+    drop_users,
     write_enrolment,
     write_rotated_files,
     write_server_files,
 )
-from helba.protocol.userstore import create_user, open_user, update_user
 from helba.protocol.vault import (
     make_private_folder,
     open_secret,
@@ -76,18 +77,15 @@ from helba.protocol.vault import (
 )
 
 __all__ = [
-    "Record",
     "create_authority",
-    "create_user",
     "enrol_member",
     "list_members",
     "open_authority",
-    "open_user",
     "replace_member_key",
     "revoke_member",
     "rotate_authority",
     "save_authority",
-    "update_user",
+    "write_server_folder",
 ]
 
 
@@ -101,9 +99,11 @@ def create_authority(folder: Path, deployment: Deployment, *, passphrase: str) -
     """
     require_free(folder)
     make_private_folder(folder)
-    authority = Authority(deployment)
-    save_authority(authority, folder, passphrase=passphrase)
-    return authority
+    with locked(folder):
+        require_free(folder)  # or another command was faster
+        authority = Authority(deployment)
+        _save(authority, folder, passphrase=passphrase)
+        return authority
 
 
 def open_authority(folder: Path, *, passphrase: str, allow_insecure: bool = False) -> Authority:
@@ -114,10 +114,9 @@ def open_authority(folder: Path, *, passphrase: str, allow_insecure: bool = Fals
 
 
 def save_authority(authority: Authority, folder: Path, *, passphrase: str) -> None:
-    """Keep an authority: its members, and its keys if they are not those in the folder.
+    """Keep an authority: its members, and its keys in a folder that has none.
 
-    New keys are written beside the old ones, begin to count by one replacement of a file, and then
-    the old ones are deleted. `rotate_authority` keeps the server's way to them as well.
+    `Refused` if the folder has others: the old ones would be lost, and the server's way from them.
     """
     make_private_folder(folder)
     with locked(folder):
@@ -142,8 +141,9 @@ def rotate_authority(
         waiting = folder / SERVER / ROTATION
         if waiting.exists():
             raise Refused(
-                f"{waiting} has not been taken by the running server: let it rotate first, or "
-                "delete the file if no server is running"
+                f"the collective key was rotated, and is {_current_id(folder).hex()} now, but "
+                f"{waiting} has not been taken by the server: let it rotate first, or delete the "
+                "file if there is no server that runs or has a state"
             )
         authority = _open(folder, passphrase=passphrase, allow_insecure=allow_insecure)
         enrolled = sum(not member.revoked for member in authority.members)
@@ -152,6 +152,29 @@ def rotate_authority(
         _save(authority, folder, passphrase=passphrase, rotation=rotation)
         _finish(folder, allow_insecure=allow_insecure)
         return authority
+
+
+def write_server_folder(
+    folder: Path, *, passphrase: str, out: Path | None = None, allow_insecure: bool = False
+) -> Path:
+    """Write the server's folder again, or another one, and return where; what fits there stays.
+
+    In `out` a rotation that waits is not written, so a folder there must be new or of this key.
+    """
+    with at_work(folder):
+        deployment = _finish(folder, allow_insecure=allow_insecure)
+        server = folder / SERVER if out is None else out
+        if out is not None:
+            require_free(out)
+            known = out / PUBLIC_KEY
+            if known.exists() and id_of_file(known) != _current_id(folder):
+                raise Refused(f"{out} is of another collective key: name a new folder")
+            path = out / DEPLOYMENT
+            if path.exists() and read_deployment(path, allow_insecure=True) != deployment:
+                raise Refused(f"{out} is of another deployment: name a new folder")
+        authority = _open(folder, passphrase=passphrase, allow_insecure=allow_insecure)
+        write_server_files(authority, server)
+        return server
 
 
 # -- its members
@@ -170,27 +193,39 @@ def enrol_member(
     public_key: bytes,
     passphrase: str,
     replace: bool = False,
+    say: Callable[[str], None] = lambda _: None,
     allow_insecure: bool = False,
 ) -> Record:
     """Take a user in by its public key, and write its enrolment into the server's folder.
 
-    Where the user's key is replaced, the old enrolment is deleted.
+    Where the user's key is replaced, the old enrolment is deleted. Who is enrolled with this key
+    already stays so, and what is missing in the server's folder is written. `say` is told when the
+    long parts begin.
     """
     with at_work(folder):
         _finish(folder, allow_insecure=allow_insecure)
+        say("opening the collective keys, to make a re-encryption key")
         authority = _open(folder, passphrase=passphrase, allow_insecure=allow_insecure)
-        enrolment = authority.enrol(public_key, name=name, replace=replace)
-        _save(authority, folder, passphrase=passphrase)
         server = folder / SERVER
-        make_private_folder(server)
-        make_private_folder(server / USERS)
-        write_enrolment(server, authority.member(name).id, enrolment)
+        if not _is_enrolled(authority, name, public_key):
+            enrolment = authority.enrol(public_key, name=name, replace=replace)
+            _save(authority, folder, passphrase=passphrase)
+            make_private_folder(server)
+            make_private_folder(server / USERS)
+            write_enrolment(server, authority.member(name).id, enrolment)
+        say("writing the server's folder")
         write_server_files(authority, server)
-        return next(each for each in read_members(folder) if each.name == name)
+        return find_member(read_members(folder), name)
 
 
 def replace_member_key(
-    folder: Path, name: str, *, public_key: bytes, passphrase: str, allow_insecure: bool = False
+    folder: Path,
+    name: str,
+    *,
+    public_key: bytes,
+    passphrase: str,
+    say: Callable[[str], None] = lambda _: None,
+    allow_insecure: bool = False,
 ) -> Record:
     """Enrol a user under a new key, in place of the old one."""
     known = find_member(list_members(folder), name)
@@ -202,6 +237,7 @@ def replace_member_key(
         public_key=public_key,
         passphrase=passphrase,
         replace=True,
+        say=say,
         allow_insecure=allow_insecure,
     )
 
@@ -272,7 +308,6 @@ def _save(
     authority: Authority, folder: Path, *, passphrase: str, rotation: bytes | None = None
 ) -> None:
     deployment, path = authority.deployment, folder / DEPLOYMENT
-    make_private_folder(folder / USERS)
     known: list[Record] = []
     number, public = 0, authority.public_key_bytes()
     if (folder / CURRENT).exists():
@@ -281,13 +316,17 @@ def _save(
         known, number = read_members(folder), number_of_keys(folder)
     else:
         write_deployment(path, deployment)
+    new = number == 0 or _current_id(folder) != describe_key(public).owner
+    if new and number and rotation is None:
+        raise Refused(f"{folder} holds an authority with other keys")
+    make_private_folder(folder / USERS)
     for member in authority.members:
         if not public_path(folder, member.id).exists():
             write_public(public_path(folder, member.id), member.public_key)
     write_members(folder, _records(authority.members, known=known))
-    if number == 0 or not _is_current(folder, public):
+    if new:
         keys = folder / f"keys-{number + 1}"
-        _delete_keys(keys)
+        delete_keys(keys)
         make_private_folder(keys)
         write_public(keys / PUBLIC_KEY, public)
         write_public(keys / EVALUATION_KEY, authority.evaluation_key_bytes())
@@ -297,13 +336,19 @@ def _save(
         if rotation is not None:
             write_private(keys / ROTATION, rotation)
         write_public(folder / CURRENT, json.dumps({"keys": keys.name}).encode())
-    _delete_rest(folder)
+    delete_rest(folder)
 
 
-def _is_current(folder: Path, public: bytes) -> bool:
-    path = collective_key_path(folder)
-    with naming(path):
-        return describe_key(read_public(path)).owner == describe_key(public).owner
+def _current_id(folder: Path) -> bytes:
+    return id_of_file(collective_key_path(folder))
+
+
+def _is_enrolled(authority: Authority, name: str, public_key: bytes) -> bool:
+    """Whether the user of that name is enrolled with this very key."""
+    kept = next((each for each in authority.members if each.name == name), None)
+    if kept is None or kept.revoked:
+        return False
+    return describe_key(public_key).owner == kept.id
 
 
 def _finish(folder: Path, *, allow_insecure: bool) -> Deployment:
@@ -317,34 +362,10 @@ def _finish(folder: Path, *, allow_insecure: bool) -> Deployment:
         write_private(server / ROTATION, data)
         delete_file(rotation)
     drop_users(server, but=[each.id for each in read_members(folder) if not each.revoked])
-    _delete_rest(folder)
+    delete_rest(folder)
     for each in (folder, folder / USERS, current_keys(folder), server, server / USERS):
         sweep_folder(each)
     return deployment
-
-
-def _delete_rest(folder: Path) -> None:
-    """Delete generations of keys that do not count, and public keys that nobody has."""
-    current = current_keys(folder)
-    for path in folder.glob("keys-*"):
-        if GENERATION.fullmatch(path.name) and path != current:
-            _delete_keys(path)
-    kept = {public_path(folder, each.id) for each in read_members(folder)}
-    for path in (folder / USERS).glob(f"*{PUBLIC}"):
-        if path not in kept:
-            delete_file(path)
-
-
-def _delete_keys(folder: Path) -> None:
-    if not folder.is_dir():
-        return
-    names = (SECRET_KEY, ROTATION)  # secrets first
-    for path in sorted(folder.iterdir(), key=lambda path: path.name not in names):
-        delete_file(path)
-    try:
-        folder.rmdir()
-    except OSError as error:
-        raise RunFailed(f"cannot delete {folder}: {error.strerror}") from error
 
 
 def _records(members: Sequence[Member], *, known: Sequence[Record]) -> list[Record]:

@@ -20,17 +20,14 @@ from typing import Any
 
 from helba.errors import HelbaError, RunFailed
 from helba.protocol.enrolment import Enrolment, Rotation
+from helba.protocol.files import PUBLIC_KEY, ROTATION, delete_file, read_public
 from helba.protocol.server import Server, Status
 from helba.protocol.serverfiles import (
     PREVIOUS,
-    PUBLIC_KEY,
-    ROTATION,
-    delete_file,
     drop_rotation,
     drop_user,
     inward_path,
     open_server,
-    read_public,
     write_enrolment,
     write_ledger,
     write_rotated_files,

@@ -12,15 +12,16 @@ No secret key is among them. Enrolments, inward keys and rotations hold re-encry
 are secrets of the server: only its owner can read them, and the folder is private as a whole.
 
 Every file appears whole or not at all; files that must change together do so one after the other. A
-server that finds a mixture does not start, and says why; writing the files again mends it.
+server that finds a mixture does not start, and says why; writing the files again mends it. Files in
+users/ whose name is no id are nobody's, and are left alone.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+import re
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,19 @@ from helba.protocol.authority import Authority
 from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Directory
 from helba.protocol.enrolment import Enrolment, Rotation, name_key
+from helba.protocol.files import (
+    DEPLOYMENT,
+    EVALUATION_KEY,
+    PUBLIC_KEY,
+    ROTATION,
+    USERS,
+    delete_file,
+    naming,
+    read_deployment,
+    read_json,
+    read_public,
+    write_deployment,
+)
 from helba.protocol.keyinfo import describe_key
 from helba.protocol.ledger import Ledger
 from helba.protocol.messages import ID_BYTES
@@ -38,89 +52,30 @@ from helba.protocol.snapshot import restore_server
 from helba.protocol.vault import make_private_folder, read_private, write_private, write_public
 
 __all__ = [
-    "DEPLOYMENT",
-    "EVALUATION_KEY",
     "LEDGER",
-    "PUBLIC_KEY",
-    "ROTATION",
-    "USERS",
-    "delete_file",
+    "PREVIOUS",
+    "REVOKED",
     "drop_rotation",
     "drop_stale_users",
     "drop_user",
     "drop_users",
     "enrolment_path",
     "inward_path",
-    "naming",
     "open_server",
-    "read_deployment",
-    "read_json",
     "read_ledger",
-    "read_public",
-    "write_deployment",
     "write_enrolment",
     "write_ledger",
     "write_rotated_files",
     "write_server_files",
 ]
 
-DEPLOYMENT, PUBLIC_KEY, EVALUATION_KEY = "deployment.json", "public.key", "evaluation.key"
-LEDGER, ROTATION, PREVIOUS = "ledger.json", "rotation.key", "previous.key"
-USERS, ENROLMENT, INWARD, REVOKED = "users", ".enrolment", ".inward", ".revoked"
+LEDGER, PREVIOUS = "ledger.json", "previous.key"
+ENROLMENT, INWARD, REVOKED = ".enrolment", ".inward", ".revoked"
+NAME = re.compile(f"[0-9a-f]{{{2 * ID_BYTES}}}")
 MOST_BITS = 1 << 62
 
 
 # -- single files
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let an error of damaged data say in which file."""
-    try:
-        yield
-    except DamagedData as error:
-        raise DamagedData(f"{path}: {error}") from error
-
-
-def read_public(path: Path) -> bytes:
-    """Return the bytes of a file that anybody may read, or raise `RunFailed`."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RunFailed(f"cannot read {path}: {error.strerror}") from error
-
-
-def delete_file(path: Path) -> None:
-    """Delete a file if it is there; a power cut does not bring it back."""
-    try:
-        path.unlink(missing_ok=True)
-        handle = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise RunFailed(f"cannot delete {path}: {error.strerror}") from error
-
-
-def read_json(path: Path, data: bytes) -> Any:
-    """Return what the bytes of a JSON file say, or raise `DamagedData`."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        raise DamagedData(f"{path}: this is not JSON") from None
-
-
-def read_deployment(path: Path, *, allow_insecure: bool = False) -> Deployment:
-    """Return the deployment in a file, or raise `RunFailed` or `DamagedData`."""
-    data = read_json(path, read_public(path))
-    with naming(path):
-        return Deployment.from_json(data, allow_insecure=allow_insecure)
-
-
-def write_deployment(path: Path, deployment: Deployment) -> None:
-    """Write a deployment for all to read."""
-    write_public(path, json.dumps(deployment.as_json(), indent=1).encode())
 
 
 def enrolment_path(folder: Path, user: bytes) -> Path:
@@ -139,8 +94,9 @@ def inward_path(folder: Path, user: bytes) -> Path:
 def write_server_files(authority: Authority, folder: Path) -> None:
     """Write all that a server needs into `folder`; what is there already and fits stays.
 
-    A new enrolment is made only for users whose file is missing, damaged, or leads from another
-    collective key. Keys of users who are no longer enrolled are deleted.
+    A new enrolment is made only for users whose file is missing, damaged, leads from another
+    collective key, or lies beside a mark that says revoked. Keys of users who are no longer
+    enrolled are deleted.
     """
     make_private_folder(folder)
     make_private_folder(folder / USERS)
@@ -156,7 +112,8 @@ def write_server_files(authority: Authority, folder: Path) -> None:
     drop_users(folder, but=enrolled)
     drop_stale_users(folder, deployment=deployment, key=key)
     for user in enrolled:
-        if not enrolment_path(folder, user).exists():
+        path = enrolment_path(folder, user)
+        if not path.exists() or path.with_suffix(REVOKED).exists():
             write_enrolment(folder, user, authority.enrolment_of(user))
 
 
@@ -193,7 +150,7 @@ def drop_rotation(folder: Path) -> None:
 
 def drop_users(folder: Path, *, but: Collection[bytes]) -> None:
     """Delete the keys of all users who are not among `but`, as for `drop_user`."""
-    for user in {_user_of(path) for path in _user_files(folder)} - set(but):
+    for user in {user for user, _ in _user_files(folder, ENROLMENT, INWARD)} - set(but):
         drop_user(folder, user)
 
 
@@ -206,7 +163,7 @@ def drop_user(folder: Path, user: bytes) -> None:
 
 def drop_stale_users(folder: Path, *, deployment: Deployment, key: bytes) -> None:
     """Delete users' keys that do not come from, or lead to, the collective key of that id."""
-    for path in _user_files(folder):
+    for _, path in _user_files(folder, ENROLMENT, INWARD):
         try:
             data = read_private(path)
             if path.suffix == INWARD:
@@ -220,9 +177,11 @@ def drop_stale_users(folder: Path, *, deployment: Deployment, key: bytes) -> Non
             delete_file(path)
 
 
-def _user_files(folder: Path) -> list[Path]:
+def _user_files(folder: Path, *endings: str) -> list[tuple[bytes, Path]]:
+    """Users' files, each with the id in its name, in the order of the endings."""
     users = folder / USERS
-    return [path for ending in (ENROLMENT, INWARD) for path in sorted(users.glob(f"*{ending}"))]
+    paths = [path for ending in endings for path in sorted(users.glob(f"*{ending}"))]
+    return [(bytes.fromhex(path.stem), path) for path in paths if NAME.fullmatch(path.stem)]
 
 
 def _is_key_of(path: Path, key: bytes) -> bool:
@@ -259,15 +218,15 @@ def open_server(
         )
     engine = scheme.engine(public, evaluation_key=evaluation)
     directory = Directory(deployment, scheme=scheme, engine=engine)
-    revoked = {_user_of(path) for path in (folder / USERS).glob(f"*{REVOKED}")}
-    for path in _user_files(folder):  # enrolments first
+    revoked = {user for user, _ in _user_files(folder, REVOKED)}
+    for user, path in _user_files(folder, ENROLMENT, INWARD):
+        if user in revoked:
+            continue
         with naming(path):
-            if _user_of(path) in revoked:
-                continue
             data = read_private(path)
             if path.suffix == ENROLMENT:
                 directory.enrol(Enrolment.from_bytes(data, deployment=deployment))
-            elif (user := _user_of(path)) in directory.users:
+            elif user in directory.users:
                 directory.introduce(user, inward_key=data)
     directory.bar(revoked)
     if state is None:
@@ -277,7 +236,8 @@ def open_server(
     else:
         server = restore_server(state, deployment=deployment, engine=engine, directory=directory)
     budget = server.ledger.budget
-    server.ledger.include(read_ledger(folder, key=name_key(public), budget=budget))
+    if (folder / LEDGER).exists():
+        server.ledger.include(read_ledger(folder / LEDGER, key=name_key(public), budget=budget))
     return server
 
 
@@ -315,11 +275,8 @@ def write_ledger(server: Server, folder: Path) -> None:
     write_public(folder / LEDGER, json.dumps(text, indent=1).encode())
 
 
-def read_ledger(folder: Path, *, key: bytes, budget: int) -> Ledger:
-    """Return the counts in a server's folder; the total is 0 if it is of another collective key."""
-    path = folder / LEDGER
-    if not path.exists():
-        return Ledger(budget=budget)
+def read_ledger(path: Path, *, key: bytes, budget: int) -> Ledger:
+    """Return the counts in a ledger.json; the total is 0 if it is of another collective key."""
     data = read_json(path, read_public(path))
     try:
         bits = {bytes.fromhex(user): _count(bits) for user, bits in data["bits"].items()}
@@ -335,10 +292,3 @@ def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value <= MOST_BITS:
         raise ValueError("not a count")
     return value
-
-
-def _user_of(path: Path) -> bytes:
-    try:
-        return bytes.fromhex(path.name.removesuffix(path.suffix))
-    except ValueError:
-        raise DamagedData("the name of the file is not the id of a user") from None

@@ -12,18 +12,13 @@ from pathlib import Path
 
 from helba.engine import KeyPair, PublicKey, get_scheme
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed
-from helba.protocol.authorityfiles import (
-    COLLECTIVE_KEY,
-    CURRENT,
-    SECRET_KEY,
-    collective_key_path,
-    require_free,
-)
+from helba.protocol.authorityfiles import CURRENT, collective_key_path, locked, require_free
 from helba.protocol.deployment import Deployment
 from helba.protocol.enrolment import name_key
-from helba.protocol.serverfiles import (
+from helba.protocol.files import (
     DEPLOYMENT,
     PUBLIC_KEY,
+    SECRET_KEY,
     naming,
     read_deployment,
     read_public,
@@ -39,7 +34,9 @@ from helba.protocol.vault import (
     write_public,
 )
 
-__all__ = ["create_user", "open_user", "update_user"]
+__all__ = ["COLLECTIVE_KEY", "create_user", "open_user", "update_user"]
+
+COLLECTIVE_KEY = "collective.key"
 
 
 def create_user(
@@ -56,16 +53,18 @@ def create_user(
     collective = _find_collective(deployment_folder)
     key = _read_public(collective, deployment=deployment)
     make_private_folder(folder)
-    scheme = get_scheme(deployment.scheme)
-    keys = scheme.generate_pair(deployment.parameters)
-    user = User(deployment, scheme=scheme, engine=scheme.engine(key), keys=keys)
-    write_deployment(folder / DEPLOYMENT, deployment)
-    write_public(folder / COLLECTIVE_KEY, scheme.public_key_to_bytes(key))
-    write_public(folder / PUBLIC_KEY, scheme.public_key_to_bytes(keys.public))
-    secret = scheme.secret_key_to_bytes(keys.secret)
-    sealed = seal_secret(secret, passphrase=passphrase, purpose=_purpose(keys.public))
-    write_private(folder / SECRET_KEY, sealed)
-    return user
+    with locked(folder):
+        require_free(folder)  # or another command was faster
+        scheme = get_scheme(deployment.scheme)
+        keys = scheme.generate_pair(deployment.parameters)
+        user = User(deployment, scheme=scheme, engine=scheme.engine(key), keys=keys)
+        write_deployment(folder / DEPLOYMENT, deployment)
+        write_public(folder / COLLECTIVE_KEY, scheme.public_key_to_bytes(key))
+        write_public(folder / PUBLIC_KEY, scheme.public_key_to_bytes(keys.public))
+        secret = scheme.secret_key_to_bytes(keys.secret)
+        sealed = seal_secret(secret, passphrase=passphrase, purpose=_purpose(keys.public))
+        write_private(folder / SECRET_KEY, sealed)
+        return user
 
 
 def open_user(folder: Path, *, passphrase: str, allow_insecure: bool = False) -> User:
@@ -85,17 +84,25 @@ def open_user(folder: Path, *, passphrase: str, allow_insecure: bool = False) ->
     return User(deployment, scheme=scheme, engine=scheme.engine(collective), keys=keys)
 
 
-def update_user(folder: Path, public_key: Path, *, allow_insecure: bool = False) -> None:
-    """Adopt a new collective public key, after a rotation; the user's own keys stay.
+def update_user(
+    folder: Path, public_key: Path, *, key: bytes | None = None, allow_insecure: bool = False
+) -> tuple[bytes, bytes]:
+    """Adopt a new collective public key, after a rotation; return the ids of the old and the new.
 
-    No secret is used. The key comes from the authority, over a channel that authenticates.
+    No secret is used, and the user's own keys stay. The file comes from the authority, over a
+    channel that authenticates; where `key` is given, it must be the id of what is in the file.
     """
     deployment = _open_folder(folder, allow_insecure=allow_insecure)
-    key = _read_public(public_key, deployment=deployment)
-    if key.belongs_to(_read_public(folder / PUBLIC_KEY, deployment=deployment)):
-        raise InvalidInput("public_key", "the user's own", "the collective key")
-    scheme = get_scheme(deployment.scheme)
-    write_public(folder / COLLECTIVE_KEY, scheme.public_key_to_bytes(key))
+    with locked(folder):
+        new = _read_public(public_key, deployment=deployment)
+        if new.belongs_to(_read_public(folder / PUBLIC_KEY, deployment=deployment)):
+            raise InvalidInput("public_key", "the user's own", "the collective key")
+        if key is not None and name_key(new) != key:
+            raise Refused(f"{public_key} is the key {name_key(new).hex()}, not {key.hex()}")
+        old = _read_public(folder / COLLECTIVE_KEY, deployment=deployment)
+        data = get_scheme(deployment.scheme).public_key_to_bytes(new)
+        write_public(folder / COLLECTIVE_KEY, data)
+        return name_key(old), name_key(new)
 
 
 def _open_folder(folder: Path, *, allow_insecure: bool) -> Deployment:

@@ -37,6 +37,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from helba.errors import DamagedData, InvalidInput, RunFailed
 
 __all__ = [
+    "change_passphrase",
     "make_private_folder",
     "open_secret",
     "purpose_of",
@@ -47,7 +48,8 @@ __all__ = [
     "write_public",
 ]
 
-# A write that is younger may still be under way.
+# Where a file is written before it gets its name; a younger one may still be under way.
+ASIDE = ".*.tmp"
 WRITING_SECONDS = 600.0
 
 
@@ -123,6 +125,17 @@ def open_secret(data: bytes, *, passphrase: str, purpose: str) -> bytes:
 def purpose_of(data: bytes) -> str:
     """Return what a secret was sealed for, as it says: `open_secret` tells whether it is true."""
     return _read_head(data[PREFIX.size : PREFIX.size + _measure_head(data)]).purpose
+
+
+def change_passphrase(path: Path, *, old: str, new: str) -> None:
+    """Seal the secret in a file under another passphrase; it is there all the time.
+
+    Copies that were made of the file before still open with the old one.
+    """
+    data = read_private(path)
+    purpose = purpose_of(data)
+    secret = open_secret(data, passphrase=old, purpose=purpose)
+    write_private(path, seal_secret(secret, passphrase=new, purpose=purpose))
 
 
 def _require_purpose(purpose: str) -> None:
@@ -229,7 +242,7 @@ def _write_whole(path: Path, data: bytes, *, mode: int) -> None:
 
 def sweep_folder(path: Path) -> None:
     """Delete what a write that was killed left behind, unless it may still be under way."""
-    for aside in path.glob(".*.tmp"):
+    for aside in path.glob(ASIDE):
         with suppress(OSError):
             if time.time() - aside.stat().st_mtime > WRITING_SECONDS:
                 aside.unlink()
