@@ -21,7 +21,8 @@ from helba.errors import DamagedData, EngineError, HelbaError, WrongVector
 from helba.protocol import server as server_module
 from helba.protocol.ledger import Ledger
 from helba.protocol.messages import TaskReply, TestReply
-from helba.protocol.process import ServerProcess, write_server_files
+from helba.protocol.process import ServerProcess
+from helba.protocol.serverfiles import write_server_files
 from helba.protocol.transcript import AUTHORITY, SERVER, Entry
 from tests.engine.reading import read_polynomial
 from tests.engines import BOTH

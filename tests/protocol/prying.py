@@ -12,7 +12,7 @@ from pathlib import Path
 
 from helba.engine import EncryptedVector, Engine, SecretKey, get_scheme
 from helba.errors import HelbaError
-from helba.protocol.process import open_server
+from helba.protocol.serverfiles import open_server
 
 
 def name_of(action: object) -> str:

@@ -17,7 +17,8 @@ from helba.problems.toy import Toy
 from helba.protocol.authority import Authority
 from helba.protocol.bandit import EncryptedBandit
 from helba.protocol.messages import Ask
-from helba.protocol.process import ServerProcess, write_server_files
+from helba.protocol.process import ServerProcess
+from helba.protocol.serverfiles import write_server_files
 from tests.engine.processes import run_module
 from tests.engines import BOTH
 from tests.protocol.parties import TOY, History, Table, authority_of, require_arm

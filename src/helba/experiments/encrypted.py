@@ -27,7 +27,8 @@ from helba.planning.parameters import Parameters
 from helba.protocol import Authority, Deployment, EncryptedBandit
 from helba.protocol.bandit import deployment_for
 from helba.protocol.codec import Codec
-from helba.protocol.process import ServerProcess, write_server_files
+from helba.protocol.process import ServerProcess
+from helba.protocol.serverfiles import write_server_files
 
 __all__ = [
     "EncryptedPlay",

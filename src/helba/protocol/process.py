@@ -31,12 +31,11 @@ from helba.protocol.serverfiles import (
     write_enrolment,
     write_ledger,
     write_rotated_files,
-    write_server_files,
 )
 from helba.protocol.snapshot import save_server
 from helba.protocol.vault import read_private, write_private
 
-__all__ = ["ServerProcess", "open_server", "write_server_files"]
+__all__ = ["ServerProcess"]
 
 STOP_SECONDS = 10.0
 CLOSED = None  # where other replies say whether the call was done
