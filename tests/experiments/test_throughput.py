@@ -17,7 +17,15 @@ def test_throughput_counts_all_users_of_a_batch() -> None:
     assert found["parameters"]["security"] == 128
     with_messages = found["recommendations_per_second_with_messages"]
     assert 0.0 < with_messages < found["recommendations_per_second"]
-    assert set(found["seconds"]) == {"adding", "evaluation", "clearing", "reading", "writing"}
+    assert set(found["seconds"]) == {
+        "adding",
+        "evaluation",
+        "clearing",
+        "own_keys",
+        "reading",
+        "writing",
+    }
+    assert found["recommendations_per_second_with_own_keys"] > 0.0
     assert found["bytes_up"] > found["bytes_down"] > 0
 
 
