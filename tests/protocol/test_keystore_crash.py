@@ -58,7 +58,8 @@ class Fuse:
     """Lets so many changes of the disk pass, then fails; files under way are left lying."""
 
     def __init__(self, patch: pytest.MonkeyPatch, *, after: int | None = None) -> None:
-        self.changes, self._after = 0, after
+        self.changes, self._after, self._crashed = 0, after, False
+        self._unlink = os.unlink
         for owner, name in ((os, "replace"), (Path, "unlink"), (Path, "rmdir"), (Path, "mkdir")):
             patch.setattr(owner, name, self._guard(getattr(owner, name)))
         if after is not None:
@@ -67,14 +68,17 @@ class Fuse:
     def _guard(self, action: Callable[..., object]) -> Callable[..., object]:
         def guarded(*arguments: object, **options: object) -> object:
             if self.changes == self._after:
+                self._crashed = True
                 raise Crash
             self.changes += 1
             return action(*arguments, **options)
 
         return guarded
 
-    def _refuse(self, *_: object) -> None:
-        raise OSError("no time to clean up")
+    def _refuse(self, *arguments: object, **options: object) -> None:
+        if self._crashed:
+            raise OSError("no time to clean up")
+        self._unlink(*arguments, **options)  # type: ignore[arg-type]
 
 
 def do_rotate(folder: Path) -> None:
