@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from helba.engine.keys import ReencryptionKey
+from helba.engine.keys import PublicKey, ReencryptionKey, SecretKey
 from helba.planning.noise import NoiseModel
 from helba.planning.parameters import Parameters, insecure_parameters
 from tests.engine.reading import read_polynomial
@@ -92,13 +92,18 @@ def test_mean_of_the_digits_peaks_in_the_first_slot() -> None:
 @pytest.mark.ckks
 def test_key_made_of_two_secret_keys_errs_less() -> None:
     parties = meet("ckks", insecure_tight)
-    of_two = parties.scheme.make_reencryption_key(
-        parties.user.secret, recipient=parties.collective.keys.secret
-    )
-    model = NoiseModel(insecure_tight)
-    of_secret = added(parties, of_two, level=0, count=3).std()
-    of_public = [added(parties, parties.way_in(), level=0, count=1).std() for _ in range(8)]
-    assert of_secret < 0.8 * np.mean(of_public)
+    model, keys = NoiseModel(insecure_tight), parties.collective.keys
+
+    def typical(recipient: PublicKey | SecretKey) -> float:
+        """The median over keys: a few of those made of public keys err much more than others."""
+        made = [
+            parties.scheme.make_reencryption_key(parties.user.secret, recipient=recipient)
+            for _ in range(9)
+        ]
+        return float(np.median([added(parties, key, level=0, count=1).std() for key in made]))
+
+    of_secret, of_public = typical(keys.secret), typical(keys.public)
+    assert of_secret < 0.95 * of_public
     for level in range(insecure_tight.depth + 1):
         few, many = (
             model.reencryption(SLOTS, level=level, public=public) for public in (False, True)
