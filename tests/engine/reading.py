@@ -44,6 +44,15 @@ def read_polynomial(
     return found
 
 
+def in_slots(coefficients: NDArray[np.float64], *, slots: int, scale: float) -> NDArray[np.float64]:
+    """What rows of coefficients, as read by `read_polynomial`, are in slots."""
+    from helba.engine.ckks.share import decode_coefficients
+
+    gap = coefficients.shape[1] // (2 * slots)
+    rows = np.ascontiguousarray(coefficients[:, ::gap])
+    return np.array([decode_coefficients(row, scale=scale) for row in rows])
+
+
 def _transformed(values: NDArray[np.object_], root: int, modulus: int) -> NDArray[np.object_]:
     """The sums of values[i] root^(i k), for every k."""
     half = len(values) // 2

@@ -18,13 +18,16 @@ from helba.errors import DamagedData, InvalidInput, LevelsExhausted, MissingKey,
 from helba.planning.noise import NoiseModel
 from helba.planning.parameters import insecure_parameters
 from helba.planning.precision import renewal_error
-from tests.engine.reading import read_polynomial, read_residues
+from tests.engine.reading import in_slots, read_polynomial, read_residues
 from tests.engines import BOTH, Desk, open_desk
+from tests.significance import PLAUSIBLE_ANEW, SHOWN
 
 insecure_small = insecure_parameters(ring_dim=1 << 10, depth=5, scale_bits=40)
 SLOTS = 8
 AMOUNT = 2.0**-10
 LAST = insecure_small.depth
+# d = 1, K = 2; `ScoreLayout.compare_slots`
+FEWEST_SLOTS_OF_ANSWERS = 8
 
 
 def numbers(slots: int = SLOTS, *, seed: int = 0) -> NDArray[np.float64]:
@@ -43,7 +46,7 @@ def test_noise_is_uniform_independent_and_within_its_bound() -> None:
     drawn = draw_uniform(100_000, bound=3.0)
     assert -3.0 <= drawn.min() < -2.999
     assert 2.999 < drawn.max() < 3.0
-    assert stats.kstest(drawn, "uniform", args=(-3, 6)).pvalue > 1e-4
+    assert stats.kstest(drawn, "uniform", args=(-3, 6)).pvalue > PLAUSIBLE_ANEW
     assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.02
     assert not np.array_equal(drawn, draw_uniform(100_000, bound=3.0))
     assert (draw_uniform(1000, bound=1.0) * 2.0**52 % 1.0 == 0.0).all()
@@ -65,6 +68,15 @@ def drawn_noise(count: int, *, slots: int, name: str) -> NDArray[np.float64]:
     return uniform + rest @ weights
 
 
+def exact_slots(desk: Desk, vector: EncryptedVector) -> NDArray[np.float64]:
+    """What the vector holds, without the noise that OpenFHE adds when it decrypts."""
+    if desk.engine.name == "simulate":
+        return desk.open(vector)
+    coefficients = read_polynomial(desk.engine, vector, secret_key=desk.keys.secret)
+    scale = 2.0**insecure_small.scale_bits
+    return in_slots(coefficients[None, :], slots=vector.slots, scale=scale)[0]
+
+
 @pytest.mark.parametrize("slots", [1, 8, 512])
 @pytest.mark.parametrize("level", [0, LAST])
 def test_every_slot_is_off_by_the_amount_at_most(desk: Desk, level: int, slots: int) -> None:
@@ -72,9 +84,13 @@ def test_every_slot_is_off_by_the_amount_at_most(desk: Desk, level: int, slots: 
     vector = desk.engine.encrypt(x, level=level)
     made = [desk.engine.flood(vector, amount=AMOUNT) for _ in range(4)]
     assert {(each.level, each.slots, each.tag) for each in made} == {(level, slots, vector.tag)}
-    off = np.abs([desk.open(each) - x for each in made])
-    assert off.max() <= AMOUNT + 4.0 * NoiseModel(insecure_small).encryption(slots)
-    assert off.max() > AMOUNT / 100.0
+    allowed = AMOUNT + 4.0 * NoiseModel(insecure_small).encryption(slots)
+    off = np.abs([exact_slots(desk, each) - x for each in made])
+    assert AMOUNT / 100.0 < off.max() <= allowed
+    # OpenFHE's decryption takes the flood for an error and adds as much again, Gaussian; in few
+    # slots that can go beyond the amount
+    if slots >= FEWEST_SLOTS_OF_ANSWERS:
+        assert np.abs([desk.open(each) - x for each in made]).max() <= allowed
     np.testing.assert_allclose(desk.open(vector), x, rtol=0, atol=1e-6)  # as it was
 
 
@@ -83,7 +99,7 @@ def test_noise_of_slots_is_what_was_promised(desk: Desk) -> None:
     vector = desk.engine.encrypt(x, level=LAST)
     off = np.array([desk.open(desk.engine.flood(vector, amount=AMOUNT)) - x for _ in range(250)])
     promised = drawn_noise(20_000, slots=SLOTS, name=desk.engine.name)
-    assert stats.ks_2samp(off.ravel(), promised).pvalue > 1e-4
+    assert stats.ks_2samp(off.ravel(), promised).pvalue > PLAUSIBLE_ANEW
     # floods of one vector, and slots of one flood, have nothing to do with one another
     between = np.corrcoef(off[:-1].ravel(), off[1:].ravel())[0, 1]
     within = np.corrcoef(off[:, :-1].ravel(), off[:, 1:].ravel())[0, 1]
@@ -131,7 +147,7 @@ def test_all_coefficients_get_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     bound = AMOUNT / (4.0 * SLOTS)
     floods = [flood_of(desk, vector) for _ in range(3)]
     noise = np.concatenate([flood[unread] for flood in floods])
-    assert stats.kstest(noise, "uniform", args=(-bound, 2 * bound)).pvalue > 1e-4
+    assert stats.kstest(noise, "uniform", args=(-bound, 2 * bound)).pvalue > PLAUSIBLE_ANEW
     assert abs(noise.std() / (bound / np.sqrt(3.0)) - 1.0) < 0.05
     assert abs(np.corrcoef(floods[0][unread], floods[1][unread])[0, 1]) < 0.15
     # those that are read have that of the slots on top
@@ -164,7 +180,7 @@ def test_flooding_makes_both_polynomials_anew(level: int) -> None:
             for one, other, modulus in towers:
                 moved = np.mod(other.astype(object) - one.astype(object), modulus)
                 fractions = moved.astype(np.float64) / modulus
-                assert stats.kstest(fractions, "uniform").pvalue > 1e-5
+                assert stats.kstest(fractions, "uniform").pvalue > PLAUSIBLE_ANEW
 
 
 # -- a helper with a key of their own
@@ -356,9 +372,12 @@ def seen_by_the_helper(helped: Helped, *, count: int, value: float) -> NDArray[n
 def test_helper_sees_what_is_uniform_and_only_because_of_the_mask(
     helped: Helped, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert stats.kstest(seen_by_the_helper(helped, count=60, value=2.0), "uniform").pvalue > 1e-4
+    assert (
+        stats.kstest(seen_by_the_helper(helped, count=60, value=2.0), "uniform").pvalue
+        > PLAUSIBLE_ANEW
+    )
     apart = [seen_by_the_helper(helped, count=60, value=value) for value in (0.0, 2.0)]
-    assert stats.ks_2samp(*apart).pvalue > 1e-4
+    assert stats.ks_2samp(*apart).pvalue > PLAUSIBLE_ANEW
     engine = helped.desk.engine
 
     def unmasked(body: object, slots: int, to: Recipient) -> object:  # noqa: ARG001
@@ -370,7 +389,8 @@ def test_helper_sees_what_is_uniform_and_only_because_of_the_mask(
 
     bare = unmasked_numbers if engine.name == "simulate" else unmasked
     monkeypatch.setattr(engine, "_begin_opening", bare)
-    assert stats.kstest(seen_by_the_helper(helped, count=60, value=2.0), "uniform").pvalue < 1e-9
+    seen = seen_by_the_helper(helped, count=60, value=2.0)
+    assert stats.kstest(seen, "uniform").pvalue < SHOWN
 
 
 @pytest.mark.ckks
@@ -386,4 +406,4 @@ def test_request_to_a_helper_is_re_randomised() -> None:
     moduli = np.array(engine._last_moduli, dtype=object)[:, None]  # type: ignore[attr-defined]
     moved = np.mod(seconds[0] - seconds[1], moduli) / moduli
     for row in moved.astype(np.float64):
-        assert stats.kstest(row, "uniform").pvalue > 1e-4
+        assert stats.kstest(row, "uniform").pvalue > PLAUSIBLE_ANEW

@@ -16,6 +16,7 @@ from helba.planning.parameters import insecure_parameters
 from tests.engine.processes import run_module
 from tests.engine.tampering import open_sealed
 from tests.engines import BOTH, Desk, new_desk, open_desk
+from tests.significance import PLAUSIBLE_ANEW, SHOWN
 
 insecure_small = insecure_parameters(ring_dim=1 << 10, depth=4, scale_bits=40)
 SLOTS = 8
@@ -69,9 +70,9 @@ def shares(desk: Desk, *, count: int, value: float) -> np.ndarray:
 def test_reply_looks_uniform_and_only_because_of_the_mask(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert stats.kstest(shares(desk, count=60, value=2.0), "uniform").pvalue > 1e-4
+    assert stats.kstest(shares(desk, count=60, value=2.0), "uniform").pvalue > PLAUSIBLE_ANEW
     apart = [shares(desk, count=60, value=value) for value in (0.0, 2.0)]
-    assert stats.ks_2samp(*apart).pvalue > 1e-4
+    assert stats.ks_2samp(*apart).pvalue > PLAUSIBLE_ANEW
     engine = desk.engine
 
     def unmasked(body: object, *_: object) -> object:
@@ -84,14 +85,14 @@ def test_reply_looks_uniform_and_only_because_of_the_mask(
 
     bare = unmasked_numbers if engine.name == "simulate" else unmasked
     monkeypatch.setattr(engine, "_begin_opening", bare)
-    assert stats.kstest(shares(desk, count=60, value=2.0), "uniform").pvalue < 1e-9
+    assert stats.kstest(shares(desk, count=60, value=2.0), "uniform").pvalue < SHOWN
 
 
 def test_flooding_is_uniform_independent_and_within_its_bound() -> None:
     drawn = draw_flood(20_000, bound=1000.0)
     assert drawn.min() == -512
     assert drawn.max() == 511
-    assert stats.chisquare(np.bincount(drawn + 512, minlength=1024)).pvalue > 1e-4
+    assert stats.chisquare(np.bincount(drawn + 512, minlength=1024)).pvalue > PLAUSIBLE_ANEW
     assert not np.array_equal(drawn, draw_flood(20_000, bound=1000.0))
     for bound in (0.5, 2.0**62):
         with pytest.raises(InvalidInput, match="flood"):

@@ -12,7 +12,7 @@ from scipy import stats
 from helba.engine.keys import PublicKey, ReencryptionKey, SecretKey
 from helba.planning.noise import NoiseModel
 from helba.planning.parameters import Parameters, insecure_parameters
-from tests.engine.reading import read_polynomial
+from tests.engine.reading import in_slots, read_polynomial
 from tests.engine.switching import (
     SLOTS,
     Parties,
@@ -44,14 +44,6 @@ def added(parties: Parties, key: ReencryptionKey, *, level: int, count: int) -> 
         moved = server.reencrypt(vector, key=key)
         found.append(read_polynomial(to.engine, moved, secret_key=to.keys.secret) - before)
     return np.array(found)
-
-
-def in_slots(coefficients: NDArray[np.float64], *, slots: int, scale: float) -> NDArray[np.float64]:
-    from helba.engine.ckks.share import decode_coefficients
-
-    gap = coefficients.shape[1] // (2 * slots)
-    rows = np.ascontiguousarray(coefficients[:, ::gap])
-    return np.array([decode_coefficients(row, scale=scale) for row in rows])
 
 
 @pytest.mark.ckks

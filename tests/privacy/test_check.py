@@ -10,8 +10,9 @@ from scipy import stats
 
 from helba.protocol import profile
 from tests.engines import BOTH
-from tests.privacy.views import SHOWN, Array, plausible
+from tests.privacy.views import Array, plausible
 from tests.protocol.parties import MILD, Table, authority_of
+from tests.significance import SHOWN
 
 both = pytest.mark.parametrize("scheme", BOTH)
 

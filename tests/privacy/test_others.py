@@ -22,8 +22,9 @@ from helba.protocol.user import User
 from tests.engine.reading import read_polynomial
 from tests.engine.tampering import open_sealed
 from tests.engines import BOTH
-from tests.privacy.views import SHOWN, Array, answers_of, decrypted, plausible
+from tests.privacy.views import Array, answers_of, decrypted, plausible
 from tests.protocol.parties import MILD, Table, authority_of, draw_contexts
+from tests.significance import SHOWN
 
 USERS = 8
 ME, FRIEND = 3, 5

@@ -15,8 +15,9 @@ from scipy import stats
 from helba.protocol.user import User
 from helba.protocol.worker import MOST_HELPERS
 from tests.engines import BOTH
-from tests.privacy.views import SHOWN, plausible
+from tests.privacy.views import plausible
 from tests.protocol.parties import TOY, Table, authority_of
+from tests.significance import SHOWN
 
 both = pytest.mark.parametrize("scheme", BOTH)
 COUNT = {"simulate": 120, "ckks": 10}

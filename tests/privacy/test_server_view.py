@@ -29,8 +29,9 @@ from helba.protocol.transcript import AUTHORITY, SERVER, Shape, Transcript
 from helba.protocol.vault import open_secret
 from tests.engine.tampering import open_sealed
 from tests.engines import BOTH
-from tests.privacy.views import PLAUSIBLE, SHOWN, Array, Run, capture_packed, record
+from tests.privacy.views import Array, Run, capture_packed, record
 from tests.protocol.parties import MILD, TOY, authority_of
+from tests.significance import PLAUSIBLE, SHOWN
 
 both = pytest.mark.parametrize("scheme", BOTH)
 PUBLIC = replace(TOY, schedule="public")

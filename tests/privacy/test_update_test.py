@@ -22,8 +22,9 @@ from helba.planning.polynomial import PLAIN
 from helba.planning.score_packing import pack_trace
 from helba.protocol import growth as growth_module
 from helba.protocol.growth import GrowthTests
-from tests.privacy.views import PLAUSIBLE, SHOWN, Array, decrypted
+from tests.privacy.views import Array, decrypted
 from tests.protocol.parties import MILD, TOY, Table, authority_of
+from tests.significance import PLAUSIBLE, SHOWN
 
 DRAWS = 100
 SUM = replace(MILD, argmax="sum")

@@ -1,4 +1,4 @@
-"""What parties of a run see, and the significance at which a test calls something shown.
+"""What parties of a run see.
 
 Every claim is tested twice: with its protection, where a statistic must stay plausible, and
 without, where the same statistic must not.
@@ -20,12 +20,9 @@ from helba.protocol.server import Server
 from helba.protocol.transcript import RecordedAuthority, RecordedServer, Transcript
 from helba.protocol.user import User
 from tests.protocol.parties import Table, draw_contexts
+from tests.significance import PLAUSIBLE, PLAUSIBLE_ANEW
 
 Array = NDArray[np.float64]
-
-# Of a statistic under the null hypothesis, seeded; of one that also depends on OpenFHE's draws,
-# which are new in every run; and of what must be seen once a protection is off.
-PLAUSIBLE, PLAUSIBLE_ANEW, SHOWN = 1e-4, 1e-6, 1e-9
 
 
 def plausible(scheme: str) -> float:
