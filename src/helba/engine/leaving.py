@@ -52,7 +52,11 @@ class Leaving(Bookkeeping):
         )
 
     def flood(self, vector: EncryptedVector, *, amount: float) -> EncryptedVector:
-        """Return the vector re-randomised, with noise of at most `amount` in every slot."""
+        """Return the vector re-randomised, with noise of at most `amount` in every slot.
+
+        OpenFHE's decryption adds more, which it estimates from the noise: in fewer than 8 slots a
+        reader may be off by more than `amount`.
+        """
         self._require_own(vector)
         require_positive("amount", amount)
         body = self._settled(vector)
