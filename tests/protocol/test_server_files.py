@@ -134,6 +134,19 @@ def test_bits_are_counted_on_after_a_new_start(folder: Path) -> None:
         assert server.status().bits == second.bits
 
 
+def test_bits_are_counted_although_the_server_is_killed(folder: Path) -> None:
+    insecure_authority(folder, users=("ann",))
+    server = started(folder)
+    Desk(server, scheme="simulate").play([opened(folder, "ann")], rounds=8)
+    bits = server.status().bits
+    server.process.kill()
+    server.process.join()
+    server.close()
+    assert bits > 0
+    with started(folder) as server:
+        assert server.status().bits == bits
+
+
 def test_ledger_of_another_collective_key_counts_for_users_only(folder: Path) -> None:
     insecure_authority(folder, users=("ann",))
     with started(folder) as server:

@@ -44,7 +44,8 @@ CLOSED = None  # where other replies say whether the call was done
 class ServerProcess:
     """A server elsewhere: the calls of `bandit.ServerLink`, and `save`. Close it after use.
 
-    The bits that came back are counted in the folder's ledger whenever it saves or closes.
+    The bits that came back are counted in the folder's ledger after every message that told some,
+    so that none is forgotten when the process is killed.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class ServerProcess:
     def close(self) -> None:
         """End the process; what it counted is in the folder's ledger, or `RunFailed` says why not.
 
-        One that has ended already, or does not end in time, counted when it last saved.
+        One that has ended already, or does not end in time, counted after its last message.
         """
         if self._pipe.closed:
             return
@@ -174,7 +175,7 @@ def _serve(pipe: Connection, folder: Path, allow_insecure: bool, state: bytes | 
     pipe.send((True, None))
     kept = _KeptServer(server, folder)
     calls: dict[str, Callable[..., Any]] = {
-        "receive": server.receive,
+        "receive": kept.receive,
         "receive_asks": server.receive_asks,
         "tasks": server.tasks,
         "enrol": kept.enrol,
@@ -212,10 +213,19 @@ class _KeptServer:
     def __init__(self, server: Server, folder: Path) -> None:
         self._server = server
         self._folder = folder
+        self._counted = server.ledger.total
 
     @property
     def _there(self) -> bool:
         return self._folder.is_dir()
+
+    def receive(self, message: bytes) -> tuple[bytes, ...]:
+        try:
+            return self._server.receive(message)
+        finally:  # what is refused may have told bits, too
+            if self._server.ledger.total != self._counted:
+                with suppress(HelbaError, OSError):  # told when it closes, if it still fails then
+                    self.count()
 
     def enrol(self, data: bytes) -> None:
         self._server.enrol(data)
@@ -259,6 +269,7 @@ class _KeptServer:
     def count(self) -> None:
         if self._there:
             write_ledger(self._server, self._folder)
+            self._counted = self._server.ledger.total
 
 
 def _next_call(pipe: Connection) -> Any:
