@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -17,34 +16,16 @@ from helba.cli.keyreport import new_folder
 from helba.errors import Refused
 from helba.protocol.authorityfiles import locked
 from helba.protocol.process import ServerProcess
-from tests.cli.keyhome import (
+from tests.cli.keys.keyhome import (
     WORDS,
     ask,
-    cheap_keys,
-    copy_home,
     files_of,
     key_of,
-    make_home,
     require_refused,
     user_of,
 )
 
 SIMULATE = ["--engine", "simulate"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _cheap() -> Iterator[None]:
-    yield from cheap_keys()
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_home(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture
-def home(made: Path, tmp_path: Path) -> Path:
-    return copy_home(made, tmp_path / "home")
 
 
 def out_of(capsys: Any, *command: object) -> str:

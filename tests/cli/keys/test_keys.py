@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +12,14 @@ import pytest
 
 from helba.cli import main
 from helba.protocol.process import ServerProcess
-from tests.cli.keyhome import (
+from tests.cli.keys.keyhome import (
     WORDS,
     ask,
-    cheap_keys,
-    copy_home,
     files_of,
     key_of,
-    make_home,
     require_refused,
     user_of,
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _cheap() -> Iterator[None]:
-    yield from cheap_keys()
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_home(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture
-def home(made: Path, tmp_path: Path) -> Path:
-    return copy_home(made, tmp_path / "home")
-
 
 # -- what it does
 
