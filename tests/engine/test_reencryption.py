@@ -24,14 +24,7 @@ from tests.engine.switching import (
     numbers,
     toy_plan,
 )
-from tests.engines import BOTH
 from tests.significance import PLAUSIBLE_ANEW
-
-
-@pytest.fixture(params=BOTH)
-def parties(request: pytest.FixtureRequest) -> Parties:
-    return meet(request.param)
-
 
 # -- the value and who reads it
 

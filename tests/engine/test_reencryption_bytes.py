@@ -31,13 +31,6 @@ from tests.engine.switching import (
     numbers,
 )
 from tests.engine.tampering import open_sealed
-from tests.engines import BOTH
-
-
-@pytest.fixture(params=BOTH)
-def parties(request: pytest.FixtureRequest) -> Parties:
-    return meet(request.param)
-
 
 # -- bytes
 

@@ -22,13 +22,6 @@ from tests.engine.switching import (
     numbers,
     toy_plan,
 )
-from tests.engines import BOTH
-
-
-@pytest.fixture(params=BOTH)
-def parties(request: pytest.FixtureRequest) -> Parties:
-    return meet(request.param)
-
 
 # -- noise
 

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from helba.errors import WrongVector
-from helba.problems.toy import Toy
-from helba.protocol.bandit import EncryptedBandit
 from tests.engines import BOTH
-from tests.privacy.views import Run, record
-from tests.protocol.parties import TOY, History, authority_of, require_arm
+from tests.privacy.views import record
+from tests.protocol.parties import TOY, authority_of, play_toy
 
 both = pytest.mark.parametrize("scheme", BOTH)
 ROUNDS = {"simulate": 14, "ckks": 4}
@@ -23,30 +21,16 @@ MODES = {
 }
 
 
-def play(run: Run, *, rounds: int, rotate_after: int | None) -> tuple[list[int], bool]:
-    """The arms, and whether none was a tie."""
-    bandit: EncryptedBandit = run.bandit
-    arms, certain, history = [], True, History(bandit.settings)
-    for number, each in enumerate(Toy(seed=0).rounds(rounds)):
-        if number == rotate_after:
-            bandit.rotate_keys()
-        terms = bandit.terms
-        arm = bandit.select(each.contexts)
-        certain &= require_arm(
-            bandit.deployment, each.contexts, arm=arm, terms=terms, history=history
-        )
-        history.add(each.contexts[arm], float(each.rewards[arm]))
-        bandit.update(each.contexts[arm], float(each.rewards[arm]))
-        arms.append(arm)
-    return arms, certain
-
-
 @both
 @pytest.mark.parametrize("mode", MODES)
 def test_decisions_are_the_same_before_and_after(scheme: str, mode: str) -> None:
     rounds = ROUNDS[scheme]
     told = [
-        play(record(authority_of(MODES[mode], scheme=scheme)), rounds=rounds, rotate_after=after)
+        play_toy(
+            record(authority_of(MODES[mode], scheme=scheme)).bandit,
+            rounds=rounds,
+            rotate_after=after,
+        )
         for after in (None, rounds // 2)
     ]
     assert told[0] == told[1]

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import shutil
 import stat
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from helba.problems.toy import Toy
 from helba.protocol import vault
 from helba.protocol.authority import Authority
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
-from helba.protocol.keystore import create_authority, enrol_member
+from helba.protocol.keystore import create_authority, enrol_member, open_authority, rotate_authority
 from helba.protocol.messages import Answer, Receipt, Refusal
 from helba.protocol.process import ServerProcess
 from helba.protocol.serverfiles import write_server_files
@@ -26,13 +23,6 @@ from tests.protocol.parties import TOY, deployment_of
 
 WORDS = "correct horse battery staple"
 CHEAP = vault.Cost(n=16, r=1, p=1)
-
-
-def cheap_vault() -> Iterator[None]:
-    """For a fixture of a module."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vault, "COST", CHEAP)
-        yield
 
 
 def insecure_deployment(scheme: str = "simulate", *, keys: str = "own") -> Deployment:
@@ -72,6 +62,16 @@ def enrol(folder: Path, name: str, *, home: str | None = None, replace: bool = F
         allow_insecure=True,
     )
     return record.id
+
+
+def reopen(folder: Path, *, passphrase: str = WORDS) -> Authority:
+    """An authority as it starts again."""
+    return open_authority(folder, passphrase=passphrase, allow_insecure=True)
+
+
+def rotate(folder: Path) -> Authority:
+    """Its next collective key."""
+    return rotate_authority(folder, passphrase=WORDS, allow_insecure=True)
 
 
 def mode_of(path: Path) -> int:

@@ -25,6 +25,7 @@ from helba.planning.planner import make_plan
 from helba.planning.request import PlanRequest
 from helba.problems.toy import Toy
 from helba.protocol.authority import Authority
+from helba.protocol.bandit import EncryptedBandit
 from helba.protocol.codec import MAGIC, VERSION, Codec
 from helba.protocol.deployment import Deployment
 from helba.protocol.frame import frame, frame_bytes
@@ -297,6 +298,25 @@ def require_arm(
     if len(index) == 1:
         return True
     return bool(index.max() - np.partition(index, -2)[-2] > tolerance)
+
+
+def play_toy(
+    bandit: EncryptedBandit, *, rounds: int, rotate_after: int | None = None
+) -> tuple[list[int], bool]:
+    """The arms of rounds of the toy problem, and whether none was a tie."""
+    arms, certain, history = [], True, History(bandit.settings)
+    for number, each in enumerate(Toy(seed=0).rounds(rounds)):
+        if number == rotate_after:
+            bandit.rotate_keys()
+        terms = bandit.terms
+        arm = bandit.select(each.contexts)
+        certain &= require_arm(
+            bandit.deployment, each.contexts, arm=arm, terms=terms, history=history
+        )
+        history.add(each.contexts[arm], float(each.rewards[arm]))
+        bandit.update(each.contexts[arm], float(each.rewards[arm]))
+        arms.append(arm)
+    return arms, certain
 
 
 def draw_contexts(

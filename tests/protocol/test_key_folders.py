@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from tests.engines import BOTH
 from tests.protocol.folders import (
     WORDS,
     Desk,
-    cheap_vault,
     enrol,
     files_of,
     insecure_authority,
@@ -32,14 +30,7 @@ both = pytest.mark.parametrize("scheme", BOTH)
 ROUNDS = {"simulate": 8, "ckks": 3}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _cheap() -> Iterator[None]:
-    yield from cheap_vault()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "authority"
+pytestmark = pytest.mark.usefixtures("cheap_vault")
 
 
 @both

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,6 @@ from helba.protocol.userstore import open_user, update_user
 from helba.protocol.vault import change_passphrase, make_private_folder
 from tests.protocol.folders import (
     WORDS,
-    cheap_vault,
     enrol,
     files_of,
     insecure_authority,
@@ -37,15 +36,7 @@ from tests.protocol.folders import (
     new_user,
 )
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _cheap() -> Iterator[None]:
-    yield from cheap_vault()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "authority"
+pytestmark = pytest.mark.usefixtures("cheap_vault")
 
 
 def served(server: Path) -> set[bytes]:

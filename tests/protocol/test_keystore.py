@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,6 @@ from helba.protocol.authorityfiles import locked
 from helba.protocol.keystore import (
     create_authority,
     list_members,
-    open_authority,
     replace_member_key,
     revoke_member,
     rotate_authority,
@@ -26,27 +25,17 @@ from helba.protocol.serverfiles import open_server
 from helba.protocol.userstore import create_user, open_user, update_user
 from tests.protocol.folders import (
     WORDS,
-    cheap_vault,
     enrol,
     files_of,
     insecure_authority,
     insecure_deployment,
     mode_of,
     new_user,
+    reopen,
+    rotate,
 )
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _cheap() -> Iterator[None]:
-    yield from cheap_vault()
-
-
-def reopen(folder: Path, *, passphrase: str = WORDS) -> Authority:
-    return open_authority(folder, passphrase=passphrase, allow_insecure=True)
-
-
-def rotate(folder: Path) -> Authority:
-    return rotate_authority(folder, passphrase=WORDS, allow_insecure=True)
+pytestmark = pytest.mark.usefixtures("cheap_vault")
 
 
 def require_one_line(error: BaseException) -> None:

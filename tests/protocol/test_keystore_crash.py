@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,34 +16,22 @@ from helba.protocol.enrolment import Rotation
 from helba.protocol.keyinfo import describe_key
 from helba.protocol.keystore import (
     list_members,
-    open_authority,
     revoke_member,
-    rotate_authority,
 )
 from helba.protocol.serverfiles import open_server, write_server_files
 from helba.protocol.userstore import open_user
 from helba.protocol.vault import read_private
 from tests.protocol.folders import (
     WORDS,
-    cheap_vault,
     copy_of,
     enrol,
     insecure_authority,
     new_user,
+    reopen,
+    rotate,
 )
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _cheap() -> Iterator[None]:
-    yield from cheap_vault()
-
-
-def reopen(folder: Path) -> Authority:
-    return open_authority(folder, passphrase=WORDS, allow_insecure=True)
-
-
-def rotate(folder: Path) -> Authority:
-    return rotate_authority(folder, passphrase=WORDS, allow_insecure=True)
+pytestmark = pytest.mark.usefixtures("cheap_vault")
 
 
 def key_of(authority: Authority) -> bytes:

@@ -4,49 +4,30 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from helba.errors import Refused, RunFailed
-from helba.protocol.authority import Authority
 from helba.protocol.keystore import (
     list_members,
-    open_authority,
     replace_member_key,
-    rotate_authority,
 )
 from helba.protocol.serverfiles import open_server, read_ledger, write_server_files
 from tests.protocol.folders import (
     WORDS,
     Desk,
-    cheap_vault,
     enrol,
     files_of,
     insecure_authority,
     new_user,
     opened,
+    reopen,
+    rotate,
     started,
 )
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _cheap() -> Iterator[None]:
-    yield from cheap_vault()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "authority"
-
-
-def reopen(folder: Path) -> Authority:
-    return open_authority(folder, passphrase=WORDS, allow_insecure=True)
-
-
-def rotate(folder: Path) -> Authority:
-    return rotate_authority(folder, passphrase=WORDS, allow_insecure=True)
+pytestmark = pytest.mark.usefixtures("cheap_vault")
 
 
 def test_enrolments_that_fit_are_not_made_again(tmp_path: Path) -> None:

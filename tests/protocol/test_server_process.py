@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed
-from helba.problems.toy import Toy
 from helba.protocol.authority import Authority
 from helba.protocol.bandit import EncryptedBandit
 from helba.protocol.messages import Ask
@@ -21,7 +20,7 @@ from helba.protocol.process import ServerProcess
 from helba.protocol.serverfiles import write_server_files
 from tests.engine.processes import run_module
 from tests.engines import BOTH
-from tests.protocol.parties import TOY, History, Table, authority_of, require_arm
+from tests.protocol.parties import TOY, Table, authority_of, play_toy
 
 both = pytest.mark.parametrize("scheme", BOTH)
 ROUNDS = {"simulate": 14, "ckks": 4}
@@ -35,31 +34,16 @@ def started(folder: Path, authority: Authority, **options: object) -> Iterator[S
         yield server
 
 
-def play(bandit: EncryptedBandit, *, rounds: int) -> tuple[list[int], bool]:
-    """The arms, and whether no round was a tie."""
-    arms, certain, history = [], True, History(bandit.settings)
-    for each in Toy(seed=0).rounds(rounds):
-        terms = bandit.terms
-        arm = bandit.select(each.contexts)
-        certain &= require_arm(
-            bandit.deployment, each.contexts, arm=arm, terms=terms, history=history
-        )
-        history.add(each.contexts[arm], float(each.rewards[arm]))
-        bandit.update(each.contexts[arm], float(each.rewards[arm]))
-        arms.append(arm)
-    return arms, certain
-
-
 @both
 def test_server_elsewhere_plays_as_one_here(tmp_path: Path, scheme: str) -> None:
     authority = authority_of(TOY, scheme=scheme)
     settings = authority.deployment.settings
     here = EncryptedBandit(settings, authority=authority)
-    expected, certain = play(here, rounds=ROUNDS[scheme])
+    expected, certain = play_toy(here, rounds=ROUNDS[scheme])
     assert certain
     with started(tmp_path, authority) as server:
         there = EncryptedBandit(settings, authority=authority, server=server)
-        assert play(there, rounds=ROUNDS[scheme])[0] == expected
+        assert play_toy(there, rounds=ROUNDS[scheme])[0] == expected
         assert there.updates == here.updates > 2
         assert server.status().rejected == 0
 

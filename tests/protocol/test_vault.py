@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -36,11 +35,7 @@ PURPOSE = "secret key"
 passphrases = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _cheap() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vault, "COST", CHEAP)
-        yield
+pytestmark = pytest.mark.usefixtures("cheap_vault")
 
 
 @pytest.fixture
