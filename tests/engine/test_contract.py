@@ -48,6 +48,25 @@ def test_encryption_is_undone_by_decryption_at_every_level(desk: Desk) -> None:
         np.testing.assert_allclose(desk.open(vector), x, **CLOSE)
 
 
+def test_arrays_may_be_changed_once_they_were_given(desk: Desk) -> None:
+    x, y = numbers(1), numbers(2)
+    given, factor, offset = x.copy(), y.copy(), y.copy()
+    vector = desk.engine.encrypt(given)
+    encoded = desk.engine.encode(factor, level=0)
+    given[:] = 7.0
+    product = desk.engine.multiply_plain(vector, factor)
+    total = desk.engine.add_plain(vector, offset)
+    factor[:], offset[:] = 7.0, 7.0
+    np.testing.assert_allclose(desk.open(vector), x, **CLOSE)
+    np.testing.assert_allclose(desk.open(product), x * y, **CLOSE)
+    np.testing.assert_allclose(desk.open(total), x + y, **CLOSE)
+    again = desk.engine.multiply_encoded(vector, encoded)
+    np.testing.assert_allclose(desk.open(again), x * y, **CLOSE)
+    opened = desk.open(vector)
+    opened[:] = 7.0
+    np.testing.assert_allclose(desk.open(vector), x, **CLOSE)
+
+
 def test_sums_and_integer_multiples_cost_no_level(desk: Desk) -> None:
     x, y = numbers(1), numbers(2)
     a, b = desk.engine.encrypt(x), desk.engine.encrypt(y)

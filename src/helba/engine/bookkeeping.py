@@ -149,8 +149,11 @@ class Bookkeeping(Primitives):
             raise OutOfRange(f"a value is beyond 2^{min(bits, 60)}, the range at level {level}")
 
     def _clear(self, values: ArrayLike, *, slots: int | None) -> Array:
-        """The plaintext as an array: `slots` numbers, or one, or any power of two if None."""
-        clear = np.array(values, dtype=np.float64)
+        """The plaintext as an array: `slots` numbers, or one, or any power of two if None.
+
+        It may be the caller's own, who may change it later.
+        """
+        clear = np.asarray(values, dtype=np.float64)
         if clear.ndim == 0 and slots is not None:
             if not math.isfinite(float(clear)):
                 raise InvalidInput("values", "one that is not finite", "finite")

@@ -43,16 +43,27 @@ FLOODED_COEFFICIENTS = 4
 FRACTION_BITS = 40  # of the fixed-point numbers that a simulated refresh masks
 
 
-@dataclass(frozen=True, eq=False)
 class Clear:
     """The numbers, and for each a bound of the error that CKKS would have made by now.
 
     A vector of few slots reads few coefficients, but the noise of all is in the ciphertext and
-    shows when the vector is repeated. The bound is what all slots of the ring would see.
+    shows when the vector is repeated. The bound is what all slots of the ring would see. Neither
+    array is ever changed.
     """
 
-    values: Array
-    noise: Array
+    __slots__ = ("_largest", "noise", "values")
+
+    def __init__(self, values: Array, noise: Array, *, largest: float | None = None) -> None:
+        self.values = values
+        self.noise = noise
+        self._largest = largest
+
+    @property
+    def largest(self) -> float:
+        """The largest size of a number; found once."""
+        if self._largest is None:
+            self._largest = _largest(self.values)
+        return self._largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +98,14 @@ class SimulatedEngine(Engine):
         """
         self._require_own(vector)
         held = _clear(self._settled(vector))
-        reading = self.model.representation(_largest(held.values), slots=vector.slots)
+        reading = self.model.representation(held.largest, slots=vector.slots)
         bound = float(held.noise.max())
         return bound + reading if bound < NO_BOUND else math.inf
 
     def _encrypt(self, clear: Array, level: int) -> Any:
-        added = self._encryption
-        added += self.model.representation(_largest(clear), slots=len(clear))
-        return Clear(clear, np.full(len(clear), added))
+        largest = _largest(clear)
+        added = self._encryption + self.model.representation(largest, slots=len(clear))
+        return Clear(clear.copy(), np.full(len(clear), added), largest=largest)
 
     def _decrypt(self, body: Body, secret_key: SecretKey, slots: int) -> Array:
         return _clear(body).values.copy()
@@ -120,7 +131,7 @@ class SimulatedEngine(Engine):
         rest += b.noise
         rest *= a.noise
         noise += rest
-        return self._bounded(a.values * b.values, noise, left, pending=True)
+        return _product(a.values * b.values, noise)
 
     def _multiply_plain(self, body: Body, clear: Array) -> Any:
         a, rounding = _clear(body), self._encoding(clear)
@@ -130,10 +141,10 @@ class SimulatedEngine(Engine):
         rest = np.abs(a.values)
         rest *= rounding
         noise += rest
-        return self._bounded(a.values * clear, noise, body, pending=True)
+        return _product(a.values * clear, noise)
 
     def _prepare(self, clear: Array, level: int) -> Any:
-        return clear
+        return clear.copy()
 
     def _add_prepared(self, body: Body, prepared: Any) -> Any:
         return self._add_plain(body, prepared)
@@ -154,21 +165,24 @@ class SimulatedEngine(Engine):
         a = _clear(body)
         rounding = 2.0**-self.parameters.scale_bits + abs(factor) * 2.0**-50
         noise = a.noise * (abs(factor) + rounding)
-        noise += _largest(a.values) * rounding
-        return self._bounded(a.values * factor, noise, Body(None, level), pending=True)
+        noise += a.largest * rounding
+        values = a.values if factor == 1.0 else a.values * factor
+        return _product(values, noise, largest=a.largest * abs(factor))
 
     def _relinearise(self, body: Body) -> Any:
         a = _clear(body)
-        return Clear(a.values, a.noise + self._pending_rotation)
+        return Clear(a.values, a.noise + self._pending_rotation, largest=a._largest)
 
     def _rescale(self, body: Body) -> Any:
         a = _clear(body)
-        self._require_range(_largest(a.values), level=body.level + 1)
-        return Clear(a.values, a.noise + self._rescaling)
+        self._require_range(a.largest, level=body.level + 1)
+        return Clear(a.values, a.noise + self._rescaling, largest=a.largest)
 
     def _rotate(self, body: Body, key: int) -> Any:
         a = _clear(body)
-        return Clear(np.roll(a.values, -key), np.roll(a.noise, -key) + self._switching(body))
+        noise = _rolled(a.noise, key)
+        noise += self._switching(body)
+        return Clear(_rolled(a.values, key), noise, largest=a._largest)
 
     def _hoist(self, body: Body) -> Any:
         return None
@@ -200,7 +214,7 @@ class SimulatedEngine(Engine):
     def _reencrypt(self, body: Body, key: ReencryptionKey) -> Any:
         a = _clear(body)
         added = self.model.reencryption(self.parameters.max_slots, level=body.level)
-        return Clear(a.values, a.noise + added)
+        return Clear(a.values, a.noise + added, largest=a._largest)
 
     def _flood(self, body: Body, slots: int, amount: float) -> Any:
         a = _clear(body)
@@ -213,7 +227,7 @@ class SimulatedEngine(Engine):
     def _begin_refresh(self, body: Body, to: Recipient | None) -> tuple[Any, Any]:
         a, count = _clear(body), len(_clear(body).values)
         largest = self.most_masked
-        if not _largest(a.values) <= largest:
+        if not a.largest <= largest:
             raise OutOfRange(f"a refresh of values beyond {largest:.3g} may fail: scale them first")
         mask = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
         fixed = np.round(a.values * 2.0**FRACTION_BITS).astype(np.int64).astype(np.uint64)
@@ -238,14 +252,14 @@ class SimulatedEngine(Engine):
 
     def _finish_opening(self, reply: Any, mask: Any) -> Array:
         opened = self._finish_refresh(reply, mask)
-        if not _largest(opened.values) <= self.most_masked + 1.0:  # the flooding is at most 1
+        if not opened.largest <= self.most_masked + 1.0:  # the flooding is at most 1
             raise DamagedData("the reply does not fit its mask")
         values: Array = opened.values
         return values
 
     def _bootstrap(self, body: Body) -> Body:
         a = _clear(body)
-        if not _largest(a.values) <= 1.0 + 1e-6:
+        if not a.largest <= 1.0 + 1e-6:
             raise OutOfRange("bootstrapping needs values in [-1, 1]: scale them first")
         added = bootstrap_error(self.parameters, slots=len(a.values))
         return Body(Clear(a.values, a.noise + added), BOOTSTRAP_LEVELS)
@@ -262,14 +276,15 @@ class SimulatedEngine(Engine):
             return self._pending_rotation
         return self._rotation
 
-    def _bounded(self, values: Array, noise: Array, at: Body, *, pending: bool = False) -> Clear:
+    def _bounded(self, values: Array, noise: Array, at: Body) -> Clear:
         """The result, unless it wraps around the modulus; what is pending is checked as it settles.
 
         A pending product carries the scale twice: it has the range of the level that follows.
         """
-        if not pending and at.degree == 1:
-            self._require_range(_largest(values), level=at.level)
-        return Clear(values, np.minimum(noise, NO_BOUND))
+        result = Clear(values, noise)
+        if at.degree == 1:
+            self._require_range(result.largest, level=at.level)
+        return result
 
     # -- bytes: the numbers or masked integers, then the bounds of their error; or a mask
 
@@ -300,6 +315,17 @@ class SimulatedEngine(Engine):
 
 def _largest(values: Array) -> float:
     return float(max(values.max(), -values.min()))
+
+
+def _rolled(values: Array, key: int) -> Array:
+    """Slot i + key in slot i; `numpy.roll` does more, and takes longer."""
+    step = key % len(values)
+    return np.concatenate([values[step:], values[:step]])
+
+
+def _product(values: Array, noise: Array, *, largest: float | None = None) -> Clear:
+    """A pending product. Bounds that say nothing stop growing here; sums of them stay finite."""
+    return Clear(values, np.minimum(noise, NO_BOUND, out=noise), largest=largest)
 
 
 def _clear(body: Body) -> Clear:

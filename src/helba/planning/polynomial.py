@@ -65,14 +65,14 @@ def schedule(order: EvaluationOrder, *, alpha: Coefficient = 1.0) -> Schedule:
     Deeper is cheaper. A combination lands on the level of its partner in a product and need not be
     brought there, and products that are added up meet at one level and are relinearised together.
     """
-    if isinstance(alpha, np.ndarray):
-        return _schedule(order, alpha)
-    return _schedule_of_number(order, float(alpha))
+    # No array is free, whatever stands in it: one schedule serves all.
+    known = None if isinstance(alpha, np.ndarray) else float(alpha)
+    return _known_schedule(order, known)
 
 
 @lru_cache(maxsize=256)
-def _schedule_of_number(order: EvaluationOrder, alpha: float) -> Schedule:
-    return _schedule(order, alpha)
+def _known_schedule(order: EvaluationOrder, alpha: float | None) -> Schedule:
+    return _schedule(order, SLOTWISE.alpha if alpha is None else alpha)
 
 
 def _schedule(order: EvaluationOrder, alpha: Coefficient) -> Schedule:

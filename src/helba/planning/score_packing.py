@@ -63,10 +63,9 @@ def pack_contexts(
     require_at_least("gamma", gamma, 0.0)
     require_positive("scale", scale)
     real, table = len(rows), np.zeros((layout.features, layout.padded_arms))
-    for arm, x in enumerate(rows):
-        table[: layout.dim, arm] = x / scale
-        quadratic = svec(np.outer(x, x))
-        table[layout.dim : layout.constant_feature, arm] = gamma / (2.0 * scale) * quadratic
+    table[: layout.dim, :real] = rows.T / scale
+    quadratic = svec(rows[:, :, None] * rows[:, None, :])
+    table[layout.dim : layout.constant_feature, :real] = gamma / (2.0 * scale) * quadratic.T
     if layout.form == "arms":
         table[:, real : layout.arms] = table[:, :1]
         return table.ravel()
@@ -108,9 +107,12 @@ def pack_trace(layout: ScoreLayout, *, growth: ArrayLike, threshold: float, reac
 
 
 def svec(matrix: Array) -> Array:
-    """Return the upper triangle by rows, off-diagonal entries doubled: <svec(M), A> = Tr(M A)."""
-    rows, columns = np.triu_indices(len(matrix))
-    doubled: Array = matrix[rows, columns] * np.where(rows == columns, 1.0, 2.0)
+    """Return the upper triangle by rows, off-diagonal entries doubled: <svec(M), A> = Tr(M A).
+
+    Of several matrices, if there are axes before the last two.
+    """
+    rows, columns = np.triu_indices(matrix.shape[-1])
+    doubled: Array = matrix[..., rows, columns] * np.where(rows == columns, 1.0, 2.0)
     return doubled
 
 
