@@ -13,7 +13,7 @@ from helba.circuits.batch import Clearing
 from helba.circuits.scores import score_differences
 from helba.engine import EncryptedVector
 from helba.numerics.sign import best_composition
-from helba.planning.clearing import clearing_cost
+from helba.planning.clearing import answer_unit, clearing_cost
 from helba.planning.compare_cost import argmax_cost
 from helba.planning.parameters import insecure_parameters
 from helba.planning.score import ScoreLayout, score_cost
@@ -103,11 +103,18 @@ def leave(
 ) -> list[EncryptedVector]:
     """The answers as they are sent: flooded together, or for users of "own" keys one by one."""
     engine, own = desk.engine, keys == "own"
+    unit = answer_unit(layout, parameters=engine.parameters)
     return Clearing(engine, layout=layout, flood=None if own else flood).answers(
         batch,
         users=range(layout.users) if users is None else users,
-        finish=lambda _, answer: engine.flood(answer, amount=flood) if own else answer,
+        finish=lambda _, answer: engine.flood(answer, amount=flood * unit) if own else answer,
     )
+
+
+def read(desk: Desk, answer: EncryptedVector, *, layout: ScoreLayout) -> Array:
+    """All slots of an answer, in units of an entry."""
+    values: Array = desk.open(answer) / answer_unit(layout, parameters=desk.engine.parameters)
+    return values
 
 
 def expected_of(layout: ScoreLayout, scores: Array, *, method: str) -> Array:

@@ -35,6 +35,7 @@ from tests.circuits.batches import (
     desk_of,
     expected_of,
     leave,
+    read,
 )
 from tests.circuits.circuit_checks import assert_uses_every_key, measure
 from tests.engines import BOTH, open_desk
@@ -84,7 +85,7 @@ def test_every_user_of_a_batch_gets_its_own_comparison(
         rides = riding and user == 0
         found = read_answer(layout, values=slots, method=method, user=user, riding=rides)
         np.testing.assert_allclose(found.comparison, expected, atol=1e-9)
-        opened = desk.open(answer)
+        opened = read(desk, answer, layout=layout)
         own = read_answer(layout, values=opened, method=method, user=user, riding=rides)
         assert np.abs(own.comparison - expected).max() <= noise
         others = ~layout.slots_of(user, among=layout.compare_slots)
@@ -115,7 +116,7 @@ def test_answers_are_cleared_and_flooded_at_the_predicted_cost(
     for user, answer in enumerate(answers):
         assert measured.at(result.level, answer) == clearing_cost(layout)
         assert answer.level == depth
-        opened = desk.open(answer)
+        opened = read(desk, answer, layout=layout)
         b = read_answer(layout, values=opened, method=method, user=user).comparison
         expected = expected_of(layout, problem.scores(user), method=method)
         assert np.abs(b - expected).max() <= FLOOD + slack
@@ -179,7 +180,7 @@ def test_every_user_gets_the_right_answer(scheme: str, one_by_one: bool) -> None
             )
         )
         for user, answer in zip(range(16), answers, strict=True):
-            own, opened = layout.slots_of(user, among=len(grid)), desk.open(answer)
+            own, opened = layout.slots_of(user, among=len(grid)), read(desk, answer, layout=layout)
             assert np.abs(opened[own] - user / 16).max() <= FLOOD + 1e-8
             assert 0.0 < np.abs(opened[~own]).max() <= FLOOD + 1e-8
 

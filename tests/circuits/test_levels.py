@@ -40,20 +40,29 @@ def drive(steps: Steps[EncryptedVector], desk: Desk) -> list[Renewal]:
 
 
 @pytest.mark.parametrize(
-    ("level", "needed", "rest", "yields"),
-    [(4, 2, None, False), (5, 2, None, True), (6, 2, 2, False), (5, 2, 4, True), (3, 2, 9, False)],
+    ("level", "needed", "rest", "asked"),
+    [
+        (4, 2, None, None),
+        (5, 2, None, (2, False)),
+        (6, 2, 2, None),
+        (5, 2, 4, (4, True)),  # once renewed, the levels suffice for all that is left
+        (5, 2, 5, (2, False)),
+        (3, 2, 9, None),
+    ],
 )
 def test_with_levels_yields_only_what_cannot_be_refreshed_later(
-    level: int, needed: int, rest: int | None, yields: bool
+    level: int, needed: int, rest: int | None, asked: tuple[int, bool] | None
 ) -> None:
     engine = desk_of("simulate", depth=8).engine
     vector = engine.encrypt([0.5, 0.25], level=level)
     steps = with_levels(vector, needed=needed, bound=3.0, rest=rest)
-    if not yields:
+    if asked is None:
         assert run_steps(steps, refresh=None) is vector
         return
     renewal = next(steps)
-    assert (renewal.vector, renewal.bound, renewal.needed) == (vector, 3.0, needed)
+    assert (renewal.vector, renewal.bound) == (vector, 3.0)
+    assert (renewal.needed, renewal.last) == asked
+    assert renewal.reserve == 4
     fresh = engine.encrypt([0.5, 0.25])
     with pytest.raises(StopIteration) as end:
         steps.send(fresh)
@@ -63,8 +72,20 @@ def test_with_levels_yields_only_what_cannot_be_refreshed_later(
 def test_renewal_says_when_no_refresh_can_suffice() -> None:
     vector = desk_of("simulate", depth=8).engine.encrypt([0.5, 0.25])
     Renewal(vector=vector, needed=6).require_possible()
-    with pytest.raises(LevelsExhausted, match="need depth 9, not 8"):
+    with pytest.raises(LevelsExhausted, match="7 levels and a refresh after it need depth 9, not"):
         Renewal(vector=vector, needed=7).require_possible()
+    Renewal(vector=vector, needed=8, last=True).require_possible()  # none comes after the last
+    with pytest.raises(LevelsExhausted, match="9 levels that are left need depth 9, not 8"):
+        Renewal(vector=vector, needed=9, last=True).require_possible()
+
+
+@pytest.mark.parametrize("rest", [None, 4])
+def test_vector_that_comes_back_with_too_few_levels_is_refused(rest: int | None) -> None:
+    engine = desk_of("simulate", depth=8).engine
+    steps = with_levels(engine.encrypt([0.5, 0.25], level=6), needed=2, rest=rest)
+    next(steps)
+    with pytest.raises(LevelsExhausted, match="need 4 levels, a refresh left 3"):
+        steps.send(engine.encrypt([0.5, 0.25], level=5))
 
 
 @pytest.mark.parametrize("scheme", BOTH)

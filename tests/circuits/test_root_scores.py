@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from helba.numerics.sign import best_composition
 from helba.planning.compare_cost import argmax_cost
 from helba.planning.cost import Cost
 from helba.planning.parameters import insecure_parameters
+from helba.planning.plan import Plan
 from helba.planning.planner import make_plan
 from helba.planning.request import PlanRequest
 from helba.planning.root_packing import RootScale, pack_root_contexts, root_scale
@@ -40,6 +42,11 @@ SETTINGS = Settings(
     bonus="sqrt",
 )  # fmt: skip
 SIGN = best_composition(resolution=2.0**-3, degrees=(5, 3))
+
+
+@lru_cache(maxsize=2)
+def plan_of(latency: str) -> Plan:
+    return make_plan(replace(TOY, latency=latency))
 
 
 def model_of(settings: Settings, *, seed: int) -> tuple[Array, Array]:
@@ -189,16 +196,16 @@ def play(desk: Desk, *, plan, contexts: Array, inverse: Array, w: Array, refresh
 
 
 @pytest.mark.parametrize("scheme", BOTH)
-@pytest.mark.parametrize("depth", [None, 9, 39])
-def test_root_round_runs_under_the_plan_of_the_toy(scheme: str, depth: int | None) -> None:
+@pytest.mark.parametrize("latency", ["single", "interactive"])
+@pytest.mark.parametrize("levels", ["planned", "others", "all"])
+def test_root_round_runs_under_the_plan_of_the_toy(scheme: str, levels: str, latency: str) -> None:
     """In the planned depth, in another one, and uncut; never more refreshes than planned."""
-    plan = make_plan(TOY)
+    plan = plan_of(latency)
+    depth = {"planned": plan.parameters.depth, "others": 9, "all": plan.round_levels}[levels]
     settings, parameters = TOY.settings(), plan.parameters
     layout = ScoreLayout(dim=2, arms=2, form=plan.layout)
     steps = round_steps(settings, layout=layout, sign=plan.sign, method=plan.method)
-    small = insecure_parameters(
-        depth=parameters.depth if depth is None else depth, scale_bits=parameters.scale_bits
-    )
+    small = insecure_parameters(depth=depth, scale_bits=parameters.scale_bits)
     desk = open_desk(scheme, parameters=small, rotations=layout.rotations_for(plan.method))
     contexts = contexts_of(settings, arms=2, seed=3)
     inverse, w = np.array([[0.2, 0.05], [0.05, 0.6]]), np.array([0.3, -0.4])
@@ -207,10 +214,10 @@ def test_root_round_runs_under_the_plan_of_the_toy(scheme: str, depth: int | Non
         scale, answer = play(
             desk, plan=plan, contexts=contexts, inverse=inverse, w=w, refresh=refresh
         )
-    if depth is None:
+    if levels == "planned":
         assert 3 < refresh.count <= plan.refreshes_per_round
-    if depth == 39:
-        assert plan.round_levels == 39
+    if levels == "all":
+        assert depth >= 39
         assert refresh.count == 0
     planned = sum((step.cost for step in steps), Cost())
     assert measured.cost == replace(planned, levels=0)
@@ -246,6 +253,6 @@ def test_comparison_is_cut_wherever_levels_run_out(method: str, depth: int) -> N
 
 
 def test_root_levels_are_those_of_the_plan() -> None:
-    plan = make_plan(TOY)
+    plan = plan_of("single")
     scale = root_scale(TOY.settings(), terms=FastTwin(TOY.settings()).terms)
     assert plan.certificates["bonus"].levels == root_levels(scale.iterations)

@@ -3,8 +3,11 @@ from __future__ import annotations
 import pytest
 
 from helba.errors import InvalidInput
+from helba.experiments import bench_encrypted
 from helba.experiments.bench_encrypted import (
     SIZES,
+    bench_keys,
+    bench_latency,
     bench_ratio,
     bench_round,
     bench_update,
@@ -120,8 +123,63 @@ def test_stopwatch_tells_server_from_user_and_round_from_update(monkeypatch):
     assert timed.seconds == clock.now
 
 
-def test_bench_ratio_plays_both_profiles():
+@pytest.fixture
+def opened(monkeypatch):
+    """The deployments that a benchmark opens, in their order."""
+    made, make = [], bench_encrypted.make_play
+
+    def watched(deployment):
+        made.append(deployment)
+        return make(deployment)
+
+    monkeypatch.setattr(bench_encrypted, "make_play", watched)
+    return made
+
+
+def test_bench_ratio_plays_both_profiles(opened):
     report = bench_ratio(rounds=2, engine="simulate")
     fast, paper = report["fast_seconds_per_round"], report["paper_seconds_per_round"]
     assert report["ratio"] == pytest.approx(paper / fast)
-    assert report["fast"]["parameters"] != report["paper"]["parameters"]
+    profiles = [(each.settings.profile, each.settings.bonus) for each in opened]
+    assert profiles == [("fast", "quadratic"), ("paper", "sqrt")]
+    for name, deployment in zip(("fast", "paper"), opened, strict=True):
+        assert report[name]["parameters"]["depth"] == deployment.parameters.depth
+
+
+def test_bench_latency_plays_the_same_rounds_in_both_ways(opened):
+    report = bench_latency(rounds=3, engine="simulate")
+    assert len(opened) == 2
+    for name, deployment in zip(("single", "interactive"), opened, strict=True):
+        found = report["parameters"][name]
+        assert found["ring_dim"] == deployment.parameters.ring_dim
+        assert report[f"{name}_seconds_per_round"] > report[f"{name}_seconds_without_updates"] > 0
+        assert report["bytes_up_per_round"][name] > 0
+        assert report["bytes_down_per_round"][name] > 0
+    single, interactive = (report["parameters"][name] for name in ("single", "interactive"))
+    assert interactive["ring_dim"] < single["ring_dim"]
+    assert report["ratio"] == pytest.approx(
+        report["single_seconds_per_round"] / report["interactive_seconds_per_round"]
+    )
+    assert report["ratio_without_updates"] == pytest.approx(
+        report["single_seconds_without_updates"] / report["interactive_seconds_without_updates"]
+    )
+    # the same rounds: the same updates
+    assert report["updates"]["single"] == report["updates"]["interactive"] >= 1
+
+
+def test_bench_keys_compares_own_keys_with_a_shared_one(opened):
+    report = bench_keys(rounds=2, engine="simulate")
+    assert [each.keys for each in opened] == ["own", "shared"]
+    assert report["ratio"] == pytest.approx(
+        report["own_seconds_per_round"] / report["shared_seconds_per_round"]
+    )
+    assert set(report["parameters"]) == {"own", "shared"}
+
+
+def test_bench_round_and_update_take_the_latency_that_is_told(opened):
+    for latency in ("single", "interactive"):
+        bench_round([(2, 2)], rounds=1, latency=latency, engine="simulate")
+        bench_update([(2, 2)], updates=1, latency=latency, engine="simulate")
+    whole, cut = opened[:2], opened[2:]
+    assert all(each.round_levels <= each.parameters.depth for each in whole)
+    assert all(each.round_levels > each.parameters.depth for each in cut)

@@ -8,20 +8,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from helba.planning.request import PlanRequest
 from helba.protocol import profile
 from tests.engines import BOTH
 from tests.privacy.views import Array, plausible
-from tests.protocol.parties import MILD, Table, authority_of
+from tests.protocol.parties import MILD
+from tests.protocol.talking import CUT_MILD, open_table
 from tests.significance import SHOWN
 
 both = pytest.mark.parametrize("scheme", BOTH)
 
 
-def seen_by_the_helper(scheme: str) -> Array:
+def seen_by_the_helper(scheme: str, *, request: PlanRequest = MILD) -> Array:
     """The slots of the checks of two updates of different data."""
     found = []
     for x in ([0.9, -0.4], [0.1, 0.2]):
-        table = Table(authority_of(MILD, scheme=scheme))
+        table = open_table(scheme, request=request)
         while not table.tasks():
             played = table.play([x])
             table.report(played.round, context=x, reward=0.7)
@@ -42,8 +44,9 @@ def likeliness(values: Array) -> float:
 
 
 @both
-def test_helper_sees_fair_coins(scheme: str) -> None:
-    values = seen_by_the_helper(scheme)
+@pytest.mark.parametrize("request_", [MILD, CUT_MILD], ids=["whole", "cut"])
+def test_helper_sees_fair_coins(scheme: str, request_: PlanRequest) -> None:
+    values = seen_by_the_helper(scheme, request=request_)
     assert len(values) >= 128
     assert likeliness(values) > plausible(scheme)
 

@@ -17,7 +17,9 @@ from scipy import stats
 
 from helba.circuits.batch import Clearing
 from helba.engine import EncryptedVector
+from helba.engine.whole import split_whole
 from helba.errors import DamagedData, EngineError, WrongVector
+from helba.planning.clearing import answer_unit
 from helba.protocol.user import User
 from tests.engine.reading import read_polynomial
 from tests.engine.tampering import open_sealed
@@ -47,7 +49,7 @@ class Batch:
         self.answers = answers_of(hall, asks)
         self.parts = [hall.decode(answer).parts[0] for answer in self.answers]
         self.read = [
-            decrypted(hall, answer, user=user)
+            decrypted(hall, answer, user=user) / hall.unit
             for answer, user in zip(self.answers, hall.users, strict=True)
         ]
         self.told = np.zeros(len(self.read[0]))  # every slot, by the user it belongs to
@@ -64,6 +66,11 @@ class Hall(Table):
         self.scheme = scheme
         self.users = [self.new_user() for _ in range(USERS)]
 
+    @property
+    def unit(self) -> float:
+        """What entries of an answer are multiplied by."""
+        return answer_unit(self.deployment.scores, parameters=self.deployment.parameters)
+
     def slots_of(self, *users: int) -> Any:
         layout = self.deployment.scores
         own = [layout.slots_of(user, among=layout.compare_slots) for user in users]
@@ -73,7 +80,7 @@ class Hall(Table):
         """What flooding makes of zeros, under the user's key."""
         zeros = np.zeros(self.deployment.scores.compare_slots)
         fresh = user._own.encrypt(zeros, level=self.deployment.parameters.depth)
-        return user._own.flood(fresh, amount=self.deployment.flood)
+        return user._own.flood(fresh, amount=self.deployment.flood * self.unit)
 
 
 class Law:
@@ -83,7 +90,8 @@ class Law:
         user = hall.users[ME]
         floods = [hall.flood_alone(user) for _ in range(4)]
         key = user._secret_key
-        self.slots = np.concatenate([user._own.decrypt(each, secret_key=key) for each in floods])
+        opened = [user._own.decrypt(each, secret_key=key) for each in floods]
+        self.slots = np.concatenate(opened) / hall.unit
         if hall.scheme == "ckks":
             raw = [read_polynomial(user._own, each, secret_key=key) for each in floods]
             self.differences = np.concatenate([raw[0] - raw[1], raw[2] - raw[3]])
@@ -148,8 +156,11 @@ def together_show(hall: Hall) -> float:
 
 
 def leave_clearing_out(patch: pytest.MonkeyPatch) -> None:
-    def keep_all(clearing: Clearing, user: int, flooded: EncryptedVector) -> Any:  # noqa: ARG001
-        return clearing.engine.encode(np.ones(flooded.slots), level=flooded.level)
+    def keep_all(clearing: Clearing, user: int, part: EncryptedVector) -> Any:  # noqa: ARG001
+        ones = split_whole(np.ones(1), bits=clearing.split.bits)
+        return [
+            clearing.engine.encode_whole(each, slots=part.slots, level=part.level) for each in ones
+        ]
 
     patch.setattr(Clearing, "_mask", keep_all)
 
@@ -280,7 +291,7 @@ def forged(hall: Hall, part: bytes, *, to: User) -> Array | None:
     renamed = open_sealed(part, tag=tag).seal()
     try:
         vector = to._own.vector_from_bytes(renamed, slots=hall.deployment.scores.compare_slots)
-        return to._own.decrypt(vector, secret_key=to._secret_key)
+        return to._own.decrypt(vector, secret_key=to._secret_key) / hall.unit
     except EngineError:
         return None
 
@@ -309,5 +320,5 @@ def test_shared_key_opens_the_answers_of_all_and_each_holds_its_own_only(scheme:
     assert np.abs(left).max() <= hall.deployment.flood
     assert correlation(left, batch.told[others]) > plausible(scheme)
     vector = me._own.vector_from_bytes(batch.parts[FRIEND])
-    read = me._own.decrypt(vector, secret_key=me._secret_key)
+    read = me._own.decrypt(vector, secret_key=me._secret_key) / hall.unit
     assert np.abs(read[theirs] - batch.told[theirs]).max() < hall.deployment.flood / 4

@@ -17,12 +17,33 @@ from helba.protocol.worker import MOST_HELPERS
 from tests.engines import BOTH
 from tests.privacy.views import plausible
 from tests.protocol.parties import TOY, Table, authority_of
+from tests.protocol.talking import CUT_TOY, TalkingTable
 from tests.significance import SHOWN
 
 both = pytest.mark.parametrize("scheme", BOTH)
 COUNT = {"simulate": 120, "ckks": 10}
+ROUNDS = 40  # of which each coefficient is a sample of its own
 
 Share = tuple[NDArray[np.object_], NDArray[np.object_]]  # integers, and their moduli
+
+
+class Asking(TalkingTable):
+    """A user whose rounds are cut: it is asked to refresh the scores of its own arms.
+
+    The server makes one request of a vector for it; a round for the same contexts is another.
+    """
+
+    def __init__(self, scheme: str, *, contexts: object = ((0.3, 0.8), (-0.9, 0.1))) -> None:
+        super().__init__(authority_of(CUT_TOY, scheme=scheme), request=CUT_TOY)
+        self.learn([0.9, -0.4], 0.7)
+        self.contexts = np.array(contexts)
+
+    def shares(self) -> Iterator[Share]:
+        """What the user decrypts at the first refresh of round after round."""
+        while True:
+            assert self.server.receive(self.ask(self.contexts)) == ()
+            task = self.round_tasks()[-1]
+            yield raw_share(self.user, self.decode(task).parts[0])
 
 
 class Waiting(Table):
@@ -45,6 +66,9 @@ class Waiting(Table):
                 (task,) = self.server.tasks(helper.id)
                 assert self.decode(task).work == "refresh"
                 yield raw_share(helper, self.decode(task).parts[0])
+
+
+of_both = pytest.mark.parametrize("kind", [Waiting, Asking], ids=["update", "round"])
 
 
 def raw_share(helper: User, part: bytes) -> Share:
@@ -73,7 +97,7 @@ def differences(shares: list[Share]) -> list[Share]:
     ]
 
 
-def leave_mask_out(table: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
+def leave_mask_out(table: Waiting | Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     engine: Any = table.server._engine
     begin = engine._begin_refresh
 
@@ -118,18 +142,58 @@ class OneMask:
 
 
 @both
-def test_helper_sees_what_is_uniform(scheme: str) -> None:
-    table = Waiting(scheme)
+@of_both
+def test_helper_sees_what_is_uniform(scheme: str, kind: type[Waiting | Asking]) -> None:
+    table = kind(scheme)
     assert uniformity(list(islice(table.shares(), COUNT[scheme]))) > plausible(scheme)
 
 
 @both
+@of_both
 def test_helper_would_see_the_vector_without_the_mask(
-    scheme: str, monkeypatch: pytest.MonkeyPatch
+    scheme: str, kind: type[Waiting | Asking], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = Waiting(scheme)
+    table = kind(scheme)
     leave_mask_out(table, monkeypatch)
     assert uniformity(list(islice(table.shares(), COUNT[scheme]))) < SHOWN
+
+
+@both
+def test_user_sees_nothing_of_its_scores_in_its_own_round(scheme: str) -> None:
+    """Whichever arm wins, and by however much, shares are distributed alike."""
+    assert likeness(*shares_of_two_rounds(scheme)) > plausible(scheme)
+
+
+@both
+def test_user_would_see_its_scores_without_the_mask(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert likeness(*shares_of_two_rounds(scheme, monkeypatch)) < SHOWN
+
+
+def shares_of_two_rounds(
+    scheme: str, monkeypatch: pytest.MonkeyPatch | None = None
+) -> tuple[list[Share], list[Share]]:
+    """Shares of rounds that one arm wins by far, and of those that the other one wins."""
+    found = []
+    for contexts in (((5.0, 0.5), (0.1, -0.2)), ((0.1, -0.2), (5.0, 0.5))):
+        table = Asking(scheme, contexts=contexts)
+        if monkeypatch is not None:
+            leave_mask_out(table, monkeypatch)
+        found.append(list(islice(table.shares(), ROUNDS)))
+    return found[0], found[1]
+
+
+def likeness(one: list[Share], other: list[Share]) -> float:
+    """p of each number having one distribution in both lots, corrected for how many they are."""
+    lots = [
+        np.stack([(values / moduli).astype(float).ravel() for values, moduli in shares])
+        for shares in (one, other)
+    ]
+    lots = [(lot + 0.5) % 1.0 for lot in lots]  # what is near 0 from either side stays together
+    numbers = lots[0].shape[1]
+    least = min(stats.ks_2samp(lots[0][:, k], lots[1][:, k]).pvalue for k in range(numbers))
+    return float(min(1.0, numbers * least))
 
 
 @both

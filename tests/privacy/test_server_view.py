@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 from helba.engine import SecretKey, get_scheme
 from helba.engine.packing import unpack_words
 from helba.errors import DamagedData, HelbaError
+from helba.planning.request import PlanRequest
 from helba.protocol.frame import frame
 from helba.protocol.messages import Ask
 from helba.protocol.snapshot import save_server
@@ -36,8 +38,10 @@ from tests.privacy.views import (
     without_length_of_keys,
 )
 from tests.protocol.parties import MILD, TOY, authority_of
+from tests.protocol.talking import CUT_TOY
 
 both = pytest.mark.parametrize("scheme", BOTH)
+CUT = replace(CUT_TOY, schedule="public")
 ROUNDS = {"simulate": 16, "ckks": 5}
 
 
@@ -211,19 +215,24 @@ def heads_of(run: Run) -> list[dict[str, Any]]:
 
 
 @both
-def test_shape_of_a_public_run_says_nothing_of_the_data(scheme: str) -> None:
-    first = shape_of(PUBLIC, scheme=scheme, seed=1)
+@pytest.mark.parametrize("request_", [PUBLIC, CUT], ids=["whole", "cut"])
+def test_shape_of_a_public_run_says_nothing_of_the_data(scheme: str, request_: PlanRequest) -> None:
+    """Nor does the help that users give in their own rounds."""
+    first = shape_of(request_, scheme=scheme, seed=1)
     assert {"Ask", "Answer", "Report", "Receipt", "Task refresh"} <= {each[2] for each in first}
     assert "TestReply" not in {each[2] for each in first}
     for seed, scale in ((2, 1.0), (3, 1e-6), (4, 0.0)):
-        assert shape_of(PUBLIC, scheme=scheme, seed=seed, scale=scale) == first
+        assert shape_of(request_, scheme=scheme, seed=seed, scale=scale) == first
 
 
 @both
-def test_plain_fields_of_a_public_run_say_nothing_of_the_data(scheme: str) -> None:
+@pytest.mark.parametrize("request_", [PUBLIC, CUT], ids=["whole", "cut"])
+def test_plain_fields_of_a_public_run_say_nothing_of_the_data(
+    scheme: str, request_: PlanRequest
+) -> None:
     """Neither arms nor rewards, nor anything else that differs between runs; checks are signs."""
     runs = [
-        record(authority_of(PUBLIC, scheme=scheme)).play(rounds=5, seed=seed) for seed in (1, 2)
+        record(authority_of(request_, scheme=scheme)).play(rounds=5, seed=seed) for seed in (1, 2)
     ]
     assert runs[0].arms != runs[1].arms
     seen = [[{**head, "bits": None} for head in heads_of(run)] for run in runs]

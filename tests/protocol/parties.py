@@ -21,6 +21,7 @@ from helba.engine import EncryptedVector, KeySet
 from helba.engine.vector import Body
 from helba.numerics.argmax import argmax_tolerance
 from helba.planning.parameters import insecure_parameters
+from helba.planning.plan import Plan
 from helba.planning.planner import make_plan
 from helba.planning.request import PlanRequest
 from helba.problems.toy import Toy
@@ -43,14 +44,20 @@ TOY = PlanRequest(
     parameter_bound=Toy.parameter_bound,
     noise=Toy.noise,
     reward_max=Toy.reward_max,
+    latency="single",
 )
 # Short contexts: the trace grows slowly, and its tests decide more often than the growth rule.
-MILD = PlanRequest(dim=2, arms=3, horizon=200, growth=1.0, trace_threshold=0.3)
+MILD = PlanRequest(dim=2, arms=3, horizon=200, growth=1.0, trace_threshold=0.3, latency="single")
+
+
+@lru_cache(maxsize=32)
+def plan_of(request: PlanRequest) -> Plan:
+    return make_plan(request)
 
 
 @lru_cache(maxsize=16)
 def deployment_of(request: PlanRequest, *, scheme: str, ring_dim: int = 1 << 9) -> Deployment:
-    plan = make_plan(request)
+    plan = plan_of(request)
     small = insecure_parameters(
         ring_dim=ring_dim,
         depth=plan.parameters.depth,
@@ -335,11 +342,13 @@ def with_settings(authority: Authority, **changes: Any) -> Authority:
     return Authority(replace(deployment, settings=replace(deployment.settings, **changes)))
 
 
-def forge_share(table: Table, task: bytes, *, how: str, spare: bytes | None = None) -> bytes:
+def forge_share(
+    table: Table, task: bytes, *, how: str, spare: bytes | None = None, shift: float = 1.0
+) -> bytes:
     """A share that answers this refresh wrongly, but rightly encrypted and named.
 
-    "zeros" and "random" encrypt other numbers, "shifted" adds 1 to the right ones, and "another" is
-    the share in `spare`, the reply to another refresh.
+    "zeros" and "random" encrypt other numbers, "shifted" adds `shift` to the right ones, and
+    "another" is the share in `spare`, the reply to another refresh.
     """
     engine, own = table.user._engine, table.user._own
     request = own.request_from_bytes(table.decode(task).parts[0])
@@ -349,7 +358,7 @@ def forge_share(table: Table, task: bytes, *, how: str, spare: bytes | None = No
         assert spare is not None
         payload = engine.reply_from_bytes(table.decode(spare).parts[0]).payload
     else:
-        numbers = {"zeros": 0.0, "shifted": 1.0}.get(how)
+        numbers = {"zeros": 0.0, "shifted": shift}.get(how)
         generator = np.random.default_rng(0)
         values = (
             generator.uniform(-1, 1, request.slots)

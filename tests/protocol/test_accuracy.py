@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from helba.engine.noisy import NoisyScheme
-from helba.planning.planner import make_plan
 from helba.planning.request import PlanRequest
 from helba.problems.toy import Toy
 from helba.protocol.authority import Authority
 from helba.protocol.deployment import Deployment
-from tests.protocol.parties import TOY, History, Table, authority_of, require_model
+from tests.protocol.parties import TOY, History, Table, plan_of, require_model
+from tests.protocol.talking import TalkingTable, open_table
 
 # An update after every round but the first.
 OFTEN = PlanRequest(dim=4, arms=2, horizon=200, growth=0.001)
 UPDATES = 60
+either = pytest.mark.parametrize("latency", ["single", "interactive"])
 
 
 def run(table: Table, *, rounds: int) -> History:
@@ -35,8 +36,9 @@ def run(table: Table, *, rounds: int) -> History:
 
 @pytest.mark.ckks
 @pytest.mark.slow
-def test_sixty_updates_on_ckks_stay_within_their_terms() -> None:
-    table = Table(authority_of(OFTEN, scheme="ckks"))
+@either
+def test_sixty_updates_on_ckks_stay_within_their_terms(latency: str) -> None:
+    table = open_table("ckks", request=replace(OFTEN, latency=latency))
     run(table, rounds=UPDATES + 1)
     assert table.server.updates >= UPDATES
     assert table.server.rejected == 0
@@ -44,10 +46,12 @@ def test_sixty_updates_on_ckks_stay_within_their_terms() -> None:
 
 
 @pytest.mark.slow
-def test_horizon_of_2000_with_drawn_noise_stays_within_its_terms() -> None:
+@either
+def test_horizon_of_2000_with_drawn_noise_stays_within_its_terms(latency: str) -> None:
     """At the plan's own ring: errors of the size that CKKS makes, over all rounds and updates."""
-    deployment = Deployment.from_plan(make_plan(replace(TOY, horizon=2000)), scheme="simulate")
-    table = Table(Authority(deployment, scheme=NoisyScheme()))
+    request = replace(TOY, horizon=2000, latency=latency)
+    deployment = Deployment.from_plan(plan_of(request), scheme="simulate")
+    table = TalkingTable(Authority(deployment, scheme=NoisyScheme()), request=request)
     history, updates, errors = History(table.settings), 0, []
     for each in Toy(seed=0).rounds(2000):
         played = table.play(each.contexts)
@@ -65,9 +69,10 @@ def test_horizon_of_2000_with_drawn_noise_stays_within_its_terms() -> None:
     assert errors[-1] > 0.0  # the noise is there
 
 
-def test_updates_in_the_simulator_stay_within_their_terms() -> None:
+@either
+def test_updates_in_the_simulator_stay_within_their_terms(latency: str) -> None:
     """The residual stays where it was; a model that is off by twice the terms would be noticed."""
-    table = Table(authority_of(OFTEN, scheme="simulate"))
+    table = open_table("simulate", request=replace(OFTEN, latency=latency))
     history = run(table, rounds=25)
     assert table.server.updates >= 24
     terms, V = table.server.terms, history.design()

@@ -7,6 +7,7 @@ import pytest
 
 from helba.bandits.fast import FastTwin
 from helba.bandits.schedule import UpdateSchedule
+from helba.planning.request import PlanRequest
 from helba.problems.toy import Toy
 from helba.protocol.bandit import EncryptedBandit
 from helba.protocol.codec import Codec
@@ -14,6 +15,7 @@ from helba.protocol.messages import TestReply
 from helba.protocol.server import Status
 from tests.engines import BOTH
 from tests.protocol.parties import MILD, TOY, History, authority_of, draw_contexts, require_arm
+from tests.protocol.talking import CUT_MILD
 
 ROUNDS = {"simulate": 130, "ckks": 15}
 
@@ -82,9 +84,10 @@ def test_regret_over_seeds_is_that_of_the_twin(first: int) -> None:
     assert equal >= 3
 
 
-def test_update_tests_tell_the_trace_outside_their_band() -> None:
+@pytest.mark.parametrize("request_", [MILD, CUT_MILD], ids=["whole", "cut"])
+def test_update_tests_tell_the_trace_outside_their_band(request_: PlanRequest) -> None:
     """Every bit that comes back is the sign of numpy's Tr(A (V - V_j)) - C, or within the band."""
-    authority = authority_of(MILD, scheme="simulate")
+    authority = authority_of(request_, scheme="simulate")
     deployment, settings = authority.deployment, authority.deployment.settings
     server, codec = authority.make_server(), Codec(deployment)
     bandit = EncryptedBandit(settings, authority=authority, server=server)

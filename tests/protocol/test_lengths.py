@@ -34,6 +34,7 @@ from helba.protocol.messages import (
 )
 from tests.engines import BOTH
 from tests.protocol.parties import MILD, TOY, Table, authority_of, deployment_of, draw_contexts
+from tests.protocol.talking import CUT_MILD
 
 HERE = Codec(deployment_of(TOY, scheme="simulate"))
 NAME = b"\xff" * ID_BYTES
@@ -140,7 +141,7 @@ def test_every_message_of_a_run_has_the_length_of_its_kind(scheme: str) -> None:
     assert {m.positive for m in messages if isinstance(m, TestReply)} == {True, False}
 
 
-@pytest.mark.parametrize("request_", [ROOT, PAPER], ids=["sqrt", "paper"])
+@pytest.mark.parametrize("request_", [ROOT, PAPER, CUT_MILD], ids=["sqrt", "paper", "cut"])
 def test_every_message_of_other_profiles_has_the_length_of_its_kind(request_: PlanRequest) -> None:
     wires = [
         play(Table(authority_of(request_, scheme="simulate")), rounds=6, seed=1, scale=scale)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from helba.errors import DamagedData, WrongVector
+from helba.planning.clearing import answer_unit
 from helba.protocol.messages import Answer, Receipt, Refusal
 from helba.protocol.user import User
 from tests.engines import BOTH
@@ -49,9 +50,11 @@ class Hall(Table):
         ]
 
     def read(self, user: User, answer: bytes) -> Array:
-        """All that a user decrypts of an answer."""
+        """All that a user decrypts of an answer, in units of an entry."""
         vector = user._own.vector_from_bytes(self.decode(answer).parts[0])
-        return user._own.decrypt(vector, secret_key=user._secret_key)
+        values = user._own.decrypt(vector, secret_key=user._secret_key)
+        unit = answer_unit(self.deployment.scores, parameters=self.deployment.parameters)
+        return values / unit
 
 
 @both

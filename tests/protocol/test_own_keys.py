@@ -116,12 +116,11 @@ def test_user_revoked_while_its_answer_is_computed_gets_a_refusal() -> None:
     bob = table.authority.make_user("bob")
     table.server.enrol(table.authority.enrolment_of(bob.id))
     assert table.server.receive(table.ask([[0.5, 0.5], [0.1, 0.2]], user=bob)) == ()
+    (task,) = table.tasks(bob)
     table.server.revoke(table.authority.revoke("bob"))
-    replies: tuple[bytes, ...] = ()
-    while not replies and (tasks := table.tasks()):
-        for task in tasks:
-            replies = table.server.receive(table.user.help(task))
-    assert "revoked" in refusal(table, replies)
+    assert "revoked" in refusal(table, table.server.receive(bob.help(task)))
+    assert table.server.worker.work == []
+    assert table.server.round == 0
 
 
 def test_authority_refuses_names_and_keys_that_are_taken() -> None:

@@ -18,6 +18,7 @@ from helba.protocol.server import Server
 from helba.protocol.snapshot import restore_server, save_server
 from helba.protocol.user import User
 from tests.protocol.parties import TOY, authority_of
+from tests.protocol.talking import CUT_TOY
 
 SQRT = replace(TOY, bonus="sqrt", horizon=20)
 PAPER = replace(TOY, profile="paper", horizon=20)
@@ -27,6 +28,7 @@ BOOTSTRAP = replace(TOY, refresh="bootstrap", horizon=12)
 UNAIDED = replace(TOY, refresh="none", horizon=6)
 
 REQUESTS = {
+    "interactive": CUT_TOY,
     "sqrt": SQRT,
     "paper": PAPER,
     "paper-sqrt": PAPER_SQRT,
@@ -74,7 +76,7 @@ def test_profile_plays_as_its_twin(name: str) -> None:
 
 @pytest.mark.ckks
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sqrt", "paper", "paper-sqrt", "public", "none"])
+@pytest.mark.parametrize("name", sorted(REQUESTS.keys() - {"bootstrap"}))
 def test_profile_plays_as_its_twin_on_ckks(name: str) -> None:
     request = REQUESTS[name]
     authority = authority_of(request, scheme="ckks")

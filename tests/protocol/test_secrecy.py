@@ -95,6 +95,7 @@ def test_work_that_waits_prints_no_secret_of_a_test() -> None:
     rider = Rider(flip=-1, noise=0.25)
     work = AnswerWork(
         users={bytes(16): 0},
+        askers=frozenset({bytes(16)}),
         model=server.model,
         round=1,
         contexts=[server.design],

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 import pytest
 
+from helba.protocol.fast import FastProfile
 from helba.protocol.messages import TaskReply
 from tests.engines import BOTH
-from tests.protocol.parties import TOY, History, Table, authority_of, forge_share, require_model
+from tests.protocol.parties import TOY, History, forge_share, plan_of, require_model
+from tests.protocol.talking import CUT_TOY, open_table
 
 both = pytest.mark.parametrize("scheme", BOTH)
+REQUESTS = {"whole": TOY, "cut": CUT_TOY}
+either = pytest.mark.parametrize("model", REQUESTS)
 WAYS = ("random", "zeros", "shifted", "another")
 
 
 class Update:
     """A server whose second update is under way, with numpy's history beside it."""
 
-    def __init__(self, scheme: str) -> None:
-        self.table = Table(authority_of(TOY, scheme=scheme))
+    def __init__(self, scheme: str, *, model: str = "whole") -> None:
+        self.table = open_table(scheme, request=REQUESTS[model])
         self.history = History(self.table.settings)
         self.generator = np.random.default_rng(4)
         for _ in range(2):
@@ -41,17 +49,17 @@ class Update:
         return task
 
 
-def count_tasks(scheme: str) -> list[str]:
-    update, kinds = Update(scheme), []
-    while tasks := update.table.tasks():
-        kinds.append(update.table.decode(tasks[0]).work)
-        update.table.server.receive(update.table.user.help(tasks[0]))
+@lru_cache(maxsize=2)
+def count_tasks(model: str) -> list[str]:
+    update = Update("simulate", model=model)
+    kinds = update.table.kinds()
     assert update.table.server.updates == 2
     return kinds
 
 
-def test_update_refreshes_and_ends_with_a_check() -> None:
-    kinds = count_tasks("simulate")
+@either
+def test_update_refreshes_and_ends_with_a_check(model: str) -> None:
+    kinds = count_tasks(model)
     assert kinds[-1] == "check"
     assert set(kinds[:-1]) == {"refresh"}
     assert len(kinds) >= 4
@@ -73,16 +81,18 @@ def require_recovery(update: Update) -> None:
 
 
 @both
+@either
 @pytest.mark.parametrize("how", WAYS)
-def test_wrong_share_at_any_refresh_is_not_adopted(scheme: str, how: str) -> None:
-    refreshes = len(count_tasks("simulate")) - 1
-    spare_update = Update(scheme)
+def test_wrong_share_at_any_refresh_is_not_adopted(scheme: str, model: str, how: str) -> None:
+    refreshes = len(count_tasks(model)) - 1
+    spare_update = Update(scheme, model=model)
     # CKKS takes its time: every place in the simulator, and on CKKS two of them for each way
     places = range(refreshes)
     if scheme == "ckks":
-        places = range(WAYS.index(how) % 2, refreshes, 2)
+        stride = (refreshes + 1) // 2
+        places = range(WAYS.index(how) % stride, refreshes, stride)
     for place in places:
-        update = Update(scheme)
+        update = Update(scheme, model=model)
         task = update.advance(place)
         spare = None
         if how == "another":
@@ -91,6 +101,50 @@ def test_wrong_share_at_any_refresh_is_not_adopted(scheme: str, how: str) -> Non
         update.table.server.receive(forge_share(update.table, task, how=how, spare=spare))
         update.table.help()
         require_recovery(update)
+
+
+def estimates_renewed() -> range:
+    """The places, among the refreshes of a cut update, at which the estimate is renewed."""
+    refreshes = len(count_tasks("cut")) - 1
+    points = plan_of(CUT_TOY).refresh_points
+    cuts = sum(name in ("refinement", "model") for name in points)
+    assert cuts > 0
+    return range(refreshes - 1 - cuts, refreshes - 1)  # the last refresh is that of the model
+
+
+def check_models_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave what renewals changed of the estimate out of the check."""
+    check: Any = FastProfile._check
+
+    def lax(self: FastProfile, engine: Any, *, scoring: Any, **others: Any) -> Any:
+        return check(self, engine, scoring=replace(scoring, renewed=()), **others)
+
+    monkeypatch.setattr(FastProfile, "_check", lax)
+
+
+@both
+def test_wrong_share_for_the_estimate_is_not_adopted(scheme: str) -> None:
+    """By as little as would be worth it: the inverse is right, and the model renewed rightly."""
+    for place in estimates_renewed():
+        update = Update(scheme, model="cut")
+        task = update.advance(place)
+        update.table.server.receive(forge_share(update.table, task, how="shifted", shift=0.2))
+        update.table.help()
+        require_recovery(update)
+
+
+@both
+def test_wrong_share_for_the_estimate_would_be_adopted_if_it_were_not_checked(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_models_alone(monkeypatch)
+    update = Update(scheme, model="cut")
+    task = update.advance(estimates_renewed()[-1])
+    update.table.server.receive(forge_share(update.table, task, how="shifted", shift=0.2))
+    update.table.help()
+    assert (update.table.server.updates, update.table.server.rejected) == (2, 0)
+    with pytest.raises(AssertionError):
+        require_model(update.table, update.history)
 
 
 def find_spare(update: Update, *, slots: int) -> bytes:
@@ -108,7 +162,7 @@ def find_spare(update: Update, *, slots: int) -> bytes:
 @pytest.mark.parametrize("bits", ["", "+" * 64, "flipped"])
 def test_wrong_signs_in_a_check_refuse_the_model(scheme: str, bits: str) -> None:
     update = Update(scheme)
-    task = update.advance(len(count_tasks("simulate")) - 1)
+    task = update.advance(len(count_tasks("whole")) - 1)
     table = update.table
     if bits == "flipped":
         right = table.decode(table.user.help(task)).bits
@@ -122,7 +176,7 @@ def test_wrong_signs_in_a_check_refuse_the_model(scheme: str, bits: str) -> None
 def test_right_model_passes_its_check_with_all_signs() -> None:
     """The bits of an honest helper are the server's own signs, one for one."""
     update = Update("simulate")
-    task = update.advance(len(count_tasks("simulate")) - 1)
+    task = update.advance(len(count_tasks("whole")) - 1)
     (work,) = update.table.server.worker.work
     signs = "".join("+" if sign > 0 else "-" for sign in work.running.request.signs)
     assert update.table.decode(update.table.user.help(task)).bits == signs

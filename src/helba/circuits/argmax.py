@@ -98,7 +98,7 @@ def comparison_steps(
     bound = 1.0 if rider is None else 1.0 + abs(rider.noise)
     rest, wins = sign.levels + tree, differences
     for index, order in enumerate(sign.orders, start=1):
-        wins = yield from with_levels(wins, needed=order.levels, rest=rest)
+        wins = yield from _ready(engine, wins, needed=order.levels, rest=rest)
         outputs = (output if index == len(sign.orders) else PLAIN,)
         (wins,) = evaluate_affine(engine, wins, order=order, outputs=outputs)
         rest -= order.levels
@@ -106,10 +106,10 @@ def comparison_steps(
         return wins
     if summing:
         return cyclic_sum(engine, wins, stride=stride, count=count, radix=layout.radix)
-    wins = yield from with_levels(wins, needed=1, bound=bound, rest=tree)
+    wins = yield from _ready(engine, wins, needed=1, bound=bound, rest=tree)
     product = wins
     for t in range(tree):
-        product = yield from with_levels(product, needed=1, bound=bound, rest=tree - t)
+        product = yield from _ready(engine, product, needed=1, bound=bound, rest=tree - t)
         product = engine.multiply(product, engine.rotate(product, stride << t))
     if rider is None:
         return product
@@ -118,6 +118,16 @@ def comparison_steps(
     # as late as the product allows: a plaintext product is cheapest there
     low = engine.lower(wins, max(wins.level, product.level - 1))
     return engine.add(product, engine.multiply_plain(low, corner))
+
+
+def _ready(
+    engine: Engine, vector: EncryptedVector, *, needed: int, rest: int, bound: float = 1.0
+) -> Steps[EncryptedVector]:
+    """The vector with the levels that it needs; renewed, no more of them than are used."""
+    fresh = yield from with_levels(vector, needed=needed, bound=bound, rest=rest)
+    if fresh is vector:
+        return vector
+    return engine.lower(fresh, max(fresh.level, fresh.parameters.depth - rest))
 
 
 def _coefficients(layout: ScoreLayout, *, summing: bool, rider: Rider | None) -> Affine:

@@ -1,24 +1,31 @@
 """One user's answer from the comparison vector of all, cleared of the others.
 
-A product with 0 and 1 clears the slots of all others (1 level). What is left there is m v, for
-their value v and the encoding error m of the mask, which is public: |m| is about
-sqrt(N/12) 2^-scale_bits, 1e-11. Before an answer leaves it is flooded: by whoever re-encrypts it to
-its user, each one anew (`engine.leaving`), or, where all users share one key, here.
+A product with 0 and 1 clears the slots of all others. It takes one level of the comparison vector,
+and no rescaling of its own: the mask is split into parts with whole coefficients, and the vector is
+made ready for each part once (`planning.clearing`, `engine.whole`). An answer is `unit` times the
+comparison. What is left in the slots of others is m v, for their value v and the rounding m of the
+mask's last part, which is public: about 1e-11 at most, with what rounding the numbers before the
+parts adds, or the encoding error at the scale where that is short. Before an answer leaves it is
+flooded: by whoever re-encrypts it to its user, each one anew (`engine.leaving`), or, where all
+users share one key, here.
 
 *Flooding for a shared key*, in two steps, the first one once for a batch:
 
 1. The comparison vector is flooded by f/2, which also re-randomises it.
-2. After the product, noise is added in the clear, in [-f/2, f/2] in every slot. Encoding noise
-   takes as long as the product, so answers share it: users form a table, and an answer gets the
-   noise of its row and that of its column, each uniform in [-f/4, f/4], drawn for the batch.
+2. After the product, noise is added in the clear, in [-f/2, f/2] in every slot, in three parts,
+   each uniform in [-f/6, f/6]. One is drawn for the answer alone; it is the same in all copies of
+   the grid, as the comparison is, which makes it quick to encode. The other two differ between the
+   copies, and answers share them: users form a table, and an answer gets the noise of its row and
+   that of its column, drawn for the batch.
 
 What a user can see. The second polynomial of a fresh encryption looks uniform, so after step 1 that
-of the comparison vector does; each answer's is a public function of it (a public product, rounded).
-Hence what users hold, several of them together as well, can be made from uniform polynomials and
-from what they decrypt. In their own slots that is b and noise. In the slots of others it is noise
-and m v, where f is 1e-3. No combination of up to three answers cancels their noise; four users at
-the corners of a rectangle of the table, who put their answers together, could take it off the slots
-of others, and then nothing but rounding is claimed to cover m v.
+of the comparison vector does; each answer's is a public function of it (rounded, then public
+products). Hence what users hold, several of them together as well, can be made from uniform
+polynomials and from what they decrypt. In their own slots that is b and noise. In the slots of
+others it is noise and m v, where f is 1e-3. No combination of answers, of however many users,
+cancels their noise. Four users at the corners of a rectangle of the table could take off what the
+copies of a slot differ by, and then see how the errors of CKKS differ between copies; the value is
+the same in all of them. (The update test is not: it stands in one copy of the first user's slot.)
 """
 
 from __future__ import annotations
@@ -26,7 +33,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import cached_property
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -34,30 +42,44 @@ from helba.engine import EncryptedVector, Engine
 from helba.engine.batching import EncodedVector
 from helba.engine.chance import draw_uniform
 from helba.engine.parallel import run_parallel
+from helba.engine.whole import split_whole
 from helba.errors import LevelsExhausted, WrongVector, require_positive
+from helba.planning.clearing import MaskSplit, answer_unit, mask_split
 from helba.planning.packing import next_power_of_two
 from helba.planning.score import ScoreLayout
 
 __all__ = ["Clearing"]
 
 T = TypeVar("T")
+Mask: TypeAlias = tuple[EncodedVector, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Clearing:
-    """Makes the answers of batch after batch; the encoded masks are kept, two towers each.
+    """Makes the answers of batch after batch; the encoded masks are kept, three towers each.
 
-    They are flooded by `flood`, or not at all if that is None: then somebody else must.
+    Entries are multiplied by `unit`. They are flooded by `flood`, before that, or not at all if it
+    is None: then somebody else must, by `unit` times as much.
     """
 
     engine: Engine
     layout: ScoreLayout = field(kw_only=True)
     flood: float | None = field(kw_only=True)
-    _masks: dict[int, EncodedVector] = field(default_factory=dict, init=False, repr=False)
+    _masks: dict[int, Mask] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.flood is not None:
             require_positive("flood", self.flood)
+
+    @cached_property
+    def split(self) -> MaskSplit:
+        """How masks are split, where there are several users."""
+        return mask_split(self.layout, parameters=self.engine.parameters)
+
+    @property
+    def unit(self) -> float:
+        """What entries of an answer are multiplied by."""
+        return answer_unit(self.layout, parameters=self.engine.parameters)
 
     def answers(
         self,
@@ -96,45 +118,49 @@ class Clearing:
             raise LevelsExhausted("clearing the answers of several users needs a level, none left")
         level = max(comparison.level, engine.parameters.depth - needed)
         low = engine.lower(comparison, level)
-        if self.flood is None:
-            if layout.users == 1:
-                return lambda _: low
-            return lambda user: engine.multiply_encoded(low, self._mask(user, low))
         if layout.users == 1:
-            flooded = engine.flood(low, amount=self.flood)
-            return lambda _: flooded
-        return self._sharing(engine.flood(low, amount=self.flood / 2.0), wanted, flood=self.flood)
+            alone = low if self.flood is None else engine.flood(low, amount=self.flood)
+            return lambda _: alone
+        if self.flood is None:
+            parts = self._parts(low)
+            return lambda user: engine.sum_whole(parts, self._mask(user, parts[0]))
+        parts = self._parts(engine.flood(low, amount=self.flood / 2.0))
+        return self._sharing(parts, wanted, flood=self.flood)
+
+    def _parts(self, low: EncryptedVector) -> list[EncryptedVector]:
+        """The comparison vector, for each part of a mask."""
+        engine = self.engine
+        scaled = [engine.multiply_scalar(low, factor) for factor in self.split.factors]
+        return [engine.lower(each, each.level) for each in scaled]  # rescaled once for all users
 
     def _sharing(
-        self, flooded: EncryptedVector, wanted: Sequence[int], *, flood: float
+        self, parts: Sequence[EncryptedVector], wanted: Sequence[int], *, flood: float
     ) -> Callable[[int], EncryptedVector]:
-        """Step 2 for a shared key, with the noise of rows and columns."""
-        engine = self.engine
+        """Step 2 for a shared key, with the noise of rows and columns and that of each answer."""
+        engine, level, slots = self.engine, parts[0].level, parts[0].slots
+        bound = flood * self.unit / 6.0
         width = next_power_of_two(math.isqrt(self.layout.users))
-        rows = self._draw({user // width for user in wanted}, flooded, flood=flood)
-        columns = self._draw({user % width for user in wanted}, flooded, flood=flood)
+
+        def draw(count: int) -> EncodedVector:
+            return engine.encode(draw_uniform(count, bound=bound), level=level, slots=slots)
+
+        rows = {row: draw(slots) for row in {user // width for user in wanted}}
+        columns = {column: draw(slots) for column in {user % width for user in wanted}}
 
         def answer(user: int) -> EncryptedVector:
-            cleared = engine.multiply_encoded(flooded, self._mask(user, flooded))
-            return engine.add_encoded(cleared, rows[user // width], columns[user % width])
+            noise = (rows[user // width], columns[user % width], draw(self.layout.grid))
+            return engine.sum_whole(parts, self._mask(user, parts[0]), summands=noise)
 
         return answer
 
-    def _mask(self, user: int, flooded: EncryptedVector) -> EncodedVector:
+    def _mask(self, user: int, part: EncryptedVector) -> Mask:
+        """The parts of a user's mask, for vectors like `part`."""
         mask = self._masks.get(user)
-        if mask is None or mask.level != flooded.level:
-            own = self.layout.slots_of(user, among=flooded.slots)
-            mask = self.engine.encode(own.astype(np.float64), level=flooded.level)
+        if mask is None or mask[0].level != part.level:
+            own = self.layout.slots_of(user, among=self.layout.opponent_stride)  # of a period
+            mask = tuple(
+                self.engine.encode_whole(values, slots=part.slots, level=part.level)
+                for values in split_whole(own.astype(np.float64), bits=self.split.bits)
+            )
             self._masks[user] = mask
         return mask
-
-    def _draw(
-        self, names: Iterable[int], flooded: EncryptedVector, *, flood: float
-    ) -> dict[int, EncodedVector]:
-        """Noise for each row or column, for what follows the product."""
-        return {
-            name: self.engine.encode(
-                draw_uniform(flooded.slots, bound=flood / 4.0), level=flooded.level + 1
-            )
-            for name in names
-        }

@@ -48,15 +48,22 @@ def inverse_residual(
 
 
 def squared_change(
-    engine: Engine, *, before: EncryptedVector, after: EncryptedVector, stages: Stages
+    engine: Engine,
+    pairs: Sequence[tuple[EncryptedVector, EncryptedVector]],
+    *,
+    stages: Stages,
 ) -> EncryptedVector:
     """Return the sum of the squared differences over `stages`, at the last level but one.
 
-    `before` was sent to be refreshed, two levels or more left, and `after` came back.
+    Of each pair the first vector was sent to be refreshed, two levels or more left, and the second
+    came back. They have the same slots.
     """
     level = engine.parameters.depth - 2
-    change = engine.subtract(*(engine.lower(vector, level) for vector in (after, before)))
-    return add_rotations(engine, engine.multiply(change, change), stages=stages)
+    squares = []
+    for before, after in pairs:
+        change = engine.subtract(*(engine.lower(vector, level) for vector in (after, before)))
+        squares.append((engine.multiply(change, change), 1.0))
+    return add_rotations(engine, engine.combine(squares), stages=stages)
 
 
 def signed_check(

@@ -28,21 +28,31 @@ Refresh = Callable[[EncryptedVector], EncryptedVector]
 class Renewal:
     """What a circuit yields: it needs `vector` with its levels back.
 
-    No value exceeds `bound` in size: bootstrapping scales by it. `needed` levels are used next.
+    No value exceeds `bound` in size: bootstrapping scales by it. `needed` levels are used next, and
+    a refresh comes after them unless they are the `last`.
     """
 
     vector: EncryptedVector
     bound: float = 1.0
     needed: int = 0
+    last: bool = False
+
+    @property
+    def reserve(self) -> int:
+        """Levels that it must come back with."""
+        return self.needed + (0 if self.last else REFRESH_LEVELS)
 
     def require_possible(self) -> None:
         """Raise `LevelsExhausted` if not even a fresh vector has levels enough."""
-        reserve, depth = self.needed + REFRESH_LEVELS, self.vector.parameters.depth
-        if depth < reserve:
-            raise LevelsExhausted(
-                f"a step of {self.needed} levels and a refresh after it need depth {reserve}, "
-                f"not {depth}"
-            )
+        depth = self.vector.parameters.depth
+        if depth < self.reserve:
+            raise LevelsExhausted(f"{self.describe()} need depth {self.reserve}, not {depth}")
+
+    def describe(self) -> str:
+        """Return what the levels are for."""
+        if self.last:
+            return f"the {self.needed} levels that are left"
+        return f"a step of {self.needed} levels and a refresh after it"
 
 
 Steps = Generator[Renewal, EncryptedVector, T]
@@ -58,13 +68,15 @@ def with_levels(
     has too few levels as well; not if it is the same vector, for then the engine raises it when it
     must.
     """
-    reserve = needed + REFRESH_LEVELS
-    if vector.levels_left >= (reserve if rest is None else min(reserve, rest)):
+    last = rest is not None and rest <= needed + REFRESH_LEVELS
+    levels = rest if rest is not None and last else needed
+    renewal = Renewal(vector=vector, bound=bound, needed=levels, last=last)
+    if vector.levels_left >= renewal.reserve:
         return vector
-    fresh = yield Renewal(vector=vector, bound=bound, needed=needed)
-    if fresh is not vector and fresh.levels_left < reserve:
+    fresh = yield renewal
+    if fresh is not vector and fresh.levels_left < renewal.reserve:
         raise LevelsExhausted(
-            f"a step of {needed} levels and a refresh after it need {reserve} levels, "
+            f"{renewal.describe()} need {renewal.reserve} levels, "
             f"a refresh left {fresh.levels_left}"
         )
     return fresh

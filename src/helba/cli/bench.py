@@ -64,6 +64,9 @@ def bench_kernels(
 
 
 Rounds = Annotated[int, whole_number(text="rounds to measure")]
+Latency = Annotated[
+    str | None, typer.Option(help="interactive or single; interactive where it is possible")
+]
 
 
 @app.command("round")
@@ -72,6 +75,7 @@ def bench_round(
     arms: Arms = None,
     rounds: Rounds = 5,
     security: Security = 128,
+    latency: Latency = None,
     as_json: Json = False,
 ) -> None:
     """Time a recommendation on ciphertexts: the server's seconds and the user's."""
@@ -79,7 +83,7 @@ def bench_round(
     from helba.experiments.bench_encrypted import choose_sizes
 
     sizes = choose_sizes(dim=dim, arms=arms)
-    _show(measure(sizes, rounds=rounds, security=security), as_json=as_json)
+    _show(measure(sizes, rounds=rounds, security=security, latency=latency), as_json=as_json)
 
 
 @app.command("update")
@@ -88,6 +92,7 @@ def bench_update(
     arms: Arms = None,
     updates: Annotated[int, whole_number(text="updates to measure")] = 2,
     security: Security = 128,
+    latency: Latency = None,
     as_json: Json = False,
 ) -> None:
     """Time an update of the model on ciphertexts: the server's seconds and the helper's."""
@@ -95,7 +100,8 @@ def bench_update(
     from helba.experiments.bench_encrypted import choose_sizes
 
     sizes = choose_sizes(dim=dim, arms=arms)
-    _show(measure(sizes, updates=updates, security=security), as_json=as_json)
+    found = measure(sizes, updates=updates, security=security, latency=latency)
+    _show(found, as_json=as_json)
 
 
 @app.command("ratio")
@@ -117,6 +123,19 @@ def bench_keys(
 ) -> None:
     """Play the same rounds of the toy problem with own and with shared keys, in turns."""
     from helba.experiments.bench_encrypted import bench_keys as measure
+
+    _show(measure(rounds=rounds, security=security, seed=seed), as_json=as_json)
+
+
+@app.command("latency")
+def bench_latency(
+    rounds: Annotated[int, whole_number(text="rounds to measure")] = 10,
+    security: Security = 128,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Play the same rounds of the toy problem in one exchange and interactively, in turns."""
+    from helba.experiments.bench_encrypted import bench_latency as measure
 
     _show(measure(rounds=rounds, security=security, seed=seed), as_json=as_json)
 

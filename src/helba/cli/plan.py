@@ -27,6 +27,9 @@ def plan(
     ] = "auto",
     keys: Annotated[str, typer.Option(help="own, shared or switched")] = "own",
     gaps: Annotated[str, typer.Option(help="shown or hidden")] = "shown",
+    latency: Annotated[
+        str | None, typer.Option(help="interactive or single; interactive where it is possible")
+    ] = None,
     users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
     length: Annotated[float, typer.Option(help="L, the longest context")] = 1.0,
     ridge: Annotated[float, typer.Option(help="lambda, the ridge")] = 1.0,
@@ -51,6 +54,7 @@ def plan(
             "argmax": argmax,
             "keys": keys,
             "gaps": gaps,
+            "latency": latency,
             "users": users,
             "length": length,
             "ridge": ridge,

@@ -37,8 +37,8 @@ def run(
         str | None,
         typer.Option(
             help="plain (in the clear), ckks (on ciphertexts) or simulate (as ckks, without "
-            "encryption); plain unless told, or ckks with --refresh, --keys, --gaps or "
-            "--security"
+            "encryption); plain unless told, or ckks with --refresh, --keys, --gaps, "
+            "--latency or --security"
         ),
     ] = None,
     profile: Annotated[str | None, typer.Option(help="fast or paper")] = None,
@@ -59,6 +59,14 @@ def run(
         typer.Option(
             help="shown (the default), or hidden: a costlier comparison, after which an answer "
             "tells hardly more than the best arm, or the order, of scores that are well apart"
+        ),
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(
+            help="interactive (a user may be asked to refresh on the way to its answer, for rings "
+            "of half the size; the default where it is possible) or single (one question, one "
+            "answer)"
         ),
     ] = None,
     security: Annotated[
@@ -95,6 +103,7 @@ def run(
         refresh=refresh,
         keys=keys,
         gaps=gaps,
+        latency=latency,
         security=security,
         seed=seed,
         dim=dim,

@@ -6,12 +6,13 @@ own store of plaintexts (see `multiply_plain`) never sees it. Its values are not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from numpy.typing import ArrayLike
 
 from helba.engine.bookkeeping import Bookkeeping
+from helba.engine.primitives import Array
 from helba.engine.vector import Body, EncryptedVector
 from helba.errors import InvalidInput, WrongVector, require_whole
 from helba.planning.parameters import Parameters
@@ -20,18 +21,31 @@ __all__ = ["Batching", "EncodedVector"]
 
 
 class EncodedVector:
-    """Numbers in the clear, encoded for vectors of `slots` slots at `level`."""
+    """Numbers in the clear, encoded for vectors of `slots` slots at `level`.
 
-    __slots__ = ("_payload", "level", "parameters", "slots")
+    `whole` are those of a polynomial with whole coefficients, at scale 1 (see `whole`).
+    """
 
-    def __init__(self, payload: Any, *, slots: int, level: int, parameters: Parameters) -> None:
+    __slots__ = ("_payload", "level", "parameters", "slots", "whole")
+
+    def __init__(
+        self,
+        payload: Any,
+        *,
+        slots: int,
+        level: int,
+        parameters: Parameters,
+        whole: bool = False,
+    ) -> None:
         self._payload = payload
+        self.whole = whole
         self.slots = slots
         self.level = level
         self.parameters = parameters
 
     def __repr__(self) -> str:
-        return f"<EncodedVector of {self.slots} slots at level {self.level}>"
+        kind = "whole " if self.whole else ""
+        return f"<EncodedVector of {self.slots} {kind}slots at level {self.level}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an encoded vector does not leave its process")
@@ -40,12 +54,15 @@ class EncodedVector:
 class Batching(Bookkeeping):
     """Operations of an engine, beside those of `Engine`."""
 
-    def encode(self, values: ArrayLike, *, level: int) -> EncodedVector:
-        """Return a power of two of finite numbers, encoded for one level."""
+    def encode(self, values: ArrayLike, *, level: int, slots: int | None = None) -> EncodedVector:
+        """Return a power of two of finite numbers, encoded for one level.
+
+        Repeated over `slots`, if these are given.
+        """
         clear = self._clear(values, slots=None)
-        require_whole("level", level, least=0, most=self.parameters.depth)
-        payload = self._prepare(clear, level)
-        return EncodedVector(payload, slots=len(clear), level=level, parameters=self.parameters)
+        wide = self._repeated(clear, slots=slots, level=level)
+        payload = self._prepare(clear, level, wide)
+        return EncodedVector(payload, slots=wide, level=level, parameters=self.parameters)
 
     def multiply_encoded(self, vector: EncryptedVector, factor: EncodedVector) -> EncryptedVector:
         """Return vector * factor, slot by slot: one level."""
@@ -54,6 +71,43 @@ class Batching(Bookkeeping):
         self.tally.add("multiply_plain", level=body.level)
         product = Body(self._multiply_prepared(body, factor._payload), body.level, degree=2)
         return self._vector(product, slots=vector.slots)
+
+    def encode_whole(self, values: ArrayLike, *, slots: int, level: int) -> EncodedVector:
+        """Return what `split_whole` made, repeated over `slots`, encoded for one level."""
+        clear = self._clear(values, slots=None)
+        payload = self._prepare_whole(clear, level, self._repeated(clear, slots=slots, level=level))
+        return EncodedVector(
+            payload, slots=slots, level=level, parameters=self.parameters, whole=True
+        )
+
+    def sum_whole(
+        self,
+        vectors: Sequence[EncryptedVector],
+        factors: Sequence[EncodedVector],
+        *,
+        summands: Sequence[EncodedVector] = (),
+    ) -> EncryptedVector:
+        """Return the sum of vector * factor, slot by slot, for as many whole factors: no level.
+
+        And of `summands`, of the vectors' level.
+        """
+        if not vectors or len(vectors) != len(factors):
+            raise InvalidInput("factors", len(factors), "as many as vectors, and at least one")
+        bodies = [
+            self._meeting(vector, factor, whole=True)
+            for vector, factor in zip(vectors, factors, strict=True)
+        ]
+        level, slots = bodies[0].level, vectors[0].slots
+        if any((each.level, each.slots) != (level, slots) for each in vectors):
+            raise WrongVector("vectors of different form meet")
+        self.tally.add("multiply_plain", level=level, count=len(bodies))
+        self.tally.add("add", level=level, count=len(bodies) - 1)
+        total = Body(self._sum_whole(bodies, [factor._payload for factor in factors]), level)
+        for summand in summands:
+            self._meeting(vectors[0], summand)
+            self.tally.add("add_plain", level=level)
+            total = Body(self._add_prepared_onto(total, summand._payload), level)
+        return self._vector(total, slots=slots)
 
     def add_encoded(self, vector: EncryptedVector, *summands: EncodedVector) -> EncryptedVector:
         """Return the sum of the vector and of all summands."""
@@ -83,13 +137,26 @@ class Batching(Bookkeeping):
             raise InvalidInput("vectors", "none", "at least one")
         return self._vector(total, slots=slots)
 
-    def _meeting(self, vector: EncryptedVector, encoded: EncodedVector) -> Body:
+    def _repeated(self, clear: Array, *, slots: int | None, level: int) -> int:
+        """The slots that numbers are encoded for, checked with the level."""
+        require_whole("level", level, least=0, most=self.parameters.depth)
+        if slots is None:
+            return len(clear)
+        self._require_slots(slots)
+        if slots < len(clear):
+            raise WrongVector(f"{len(clear)} numbers do not fit {slots} slots")
+        return slots
+
+    def _meeting(
+        self, vector: EncryptedVector, encoded: EncodedVector, *, whole: bool = False
+    ) -> Body:
         """The vector settled, if it has the form that `encoded` is for."""
         self._require_own(vector)
-        if (encoded.slots, encoded.level, encoded.parameters) != (
+        if (encoded.slots, encoded.level, encoded.parameters, encoded.whole) != (
             vector.slots,
             vector.level,
             self.parameters,
+            whole,
         ):
             raise WrongVector(f"{vector!r} meets {encoded!r}, or one of other parameters")
         return self._settled(vector)

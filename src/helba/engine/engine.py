@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from helba.engine.batching import Batching
+from helba.engine.collecting import Collecting
 from helba.engine.keys import SecretKey
 from helba.engine.leaving import Leaving
 from helba.engine.masking import Masking
 from helba.engine.primitives import Array
-from helba.engine.serialiser import Serialiser
 from helba.engine.tally import Tally
 from helba.engine.vector import Body, EncryptedVector
 from helba.errors import (
@@ -42,7 +42,7 @@ __all__ = ["Engine"]
 Term = tuple[EncryptedVector, float]
 
 
-class Engine(Masking, Leaving, Batching, Serialiser):
+class Engine(Masking, Leaving, Batching, Collecting):
     """Encrypts under `public_key`; computes if it has `evaluation_key`. It cannot decrypt alone."""
 
     # -- in and out

@@ -4,8 +4,9 @@
 
 The header has a fixed layout (see `HEADER`), the detail is a key's description (see
 `helba.engine.description`) or the id of an exchange, the payload belongs to the scheme, the digest
-is BLAKE2b over all that stands before it. The digest finds damage. It does not authenticate:
-whoever can change the bytes can also change the digest, so nothing behind it is trusted either.
+is SHA-256 over all that stands before it, for which processors have instructions. The digest finds
+damage. It does not authenticate: whoever can change the bytes can also change the digest, so
+nothing behind it is trusted either.
 Every failure raises `DamagedData` with one line that quotes nothing of the payload.
 """
 
@@ -89,7 +90,7 @@ def seal(envelope: Envelope, payload: Sequence[bytes]) -> bytes:
         sum(len(part) for part in payload),
     )
     parts = [header, envelope.detail, *payload]
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
     return b"".join([*parts, digest.digest()])
@@ -139,7 +140,7 @@ def unseal(
 def require_digest(data: bytes | memoryview) -> None:
     """Raise `DamagedData` unless the digest at the end is that of the bytes before it."""
     view = _flat(data)
-    digest = hashlib.blake2b(view[:-DIGEST_BYTES], digest_size=DIGEST_BYTES)
+    digest = hashlib.sha256(view[:-DIGEST_BYTES])
     if digest.digest() != view[-DIGEST_BYTES:]:
         raise DamagedData("the digest is wrong: the data was changed or cut")
 

@@ -53,8 +53,8 @@ class Primitives(ABC):
         """Product with one number for each slot, of degree 2."""
 
     @abstractmethod
-    def _prepare(self, clear: Array, level: int) -> Any:
-        """One number for each slot, encoded for `level`; kept nowhere else."""
+    def _prepare(self, clear: Array, level: int, slots: int) -> Any:
+        """Numbers, repeated over `slots`, encoded for `level`; kept nowhere else."""
 
     @abstractmethod
     def _add_prepared(self, body: Body, prepared: Any) -> Any:
@@ -67,6 +67,14 @@ class Primitives(ABC):
     @abstractmethod
     def _multiply_prepared(self, body: Body, prepared: Any) -> Any:
         """Product of a body of degree 1 with prepared numbers of its level, of degree 2."""
+
+    @abstractmethod
+    def _prepare_whole(self, clear: Array, level: int, slots: int) -> Any:
+        """Slots of a whole polynomial, repeated over `slots`, encoded at scale 1 for `level`."""
+
+    @abstractmethod
+    def _sum_whole(self, bodies: Sequence[Body], prepared: Sequence[Any]) -> Any:
+        """Sum of the products of bodies of degree 1 with these, of degree 1, at no level."""
 
     @abstractmethod
     def _copy(self, body: Body) -> Any:

@@ -168,6 +168,14 @@ class Serialiser(Primitives):
     def _read(
         self, kind: str, data: bytes | memoryview, *, slots: int | None, level: int | None
     ) -> tuple[Any, Envelope]:
+        envelope, payload = self._unsealed(kind, data, slots=slots, level=level)
+        found = self._load(payload, kind=kind, slots=envelope.slots, level=envelope.level)
+        return found, envelope
+
+    def _unsealed(
+        self, kind: str, data: bytes | memoryview, *, slots: int | None, level: int | None
+    ) -> tuple[Envelope, memoryview]:
+        """The envelope, checked, and the payload, which is not looked at yet."""
         envelope, payload = unseal(data, kind=kind, scheme=self.name, library=self.library)
         most = self.parameters.max_slots
         if envelope.fingerprint != self.parameters.fingerprint:
@@ -184,8 +192,7 @@ class Serialiser(Primitives):
             raise DamagedData(f"level {envelope.level} is past the last, {self.parameters.depth}")
         if level is not None and envelope.level != level:
             raise DamagedData(f"the {kind} is at level {envelope.level} instead of {level}")
-        found = self._load(payload, kind=kind, slots=envelope.slots, level=envelope.level)
-        return found, envelope
+        return envelope, payload
 
     # -- what a scheme implements
 

@@ -23,13 +23,22 @@ from helba.experiments.progress import note
 from helba.experiments.runner import settings_for
 from helba.problems import Problem, Round, make_problem
 
-__all__ = ["SIZES", "bench_keys", "bench_ratio", "bench_round", "bench_update", "choose_sizes"]
+__all__ = [
+    "SIZES",
+    "bench_keys",
+    "bench_latency",
+    "bench_ratio",
+    "bench_round",
+    "bench_update",
+    "choose_sizes",
+]
 
 SIZES = ((2, 2), (8, 8), (16, 16))
 HORIZON, TOY_HORIZON = 1000, 130
 SEED = 0
 MOST_RUNS = 1000
 KEYS = ("own", "shared")
+LATENCIES = ("single", "interactive")
 # An update is due after every round at first, but for the first one or two.
 ROUNDS_PER_UPDATE = 4
 
@@ -47,12 +56,17 @@ def choose_sizes(*, dim: int | None, arms: int | None) -> tuple[Size, ...]:
 
 
 def bench_round(
-    sizes: Sequence[Size], *, rounds: int = 5, security: int = 128, engine: str = "ckks"
+    sizes: Sequence[Size],
+    *,
+    rounds: int = 5,
+    security: int = 128,
+    latency: str | None = None,
+    engine: str = "ckks",
 ) -> dict[str, Any]:
     """Time recommendations, the first of which carries an update test, after one to warm up."""
     require_whole("rounds", rounds, least=1, most=MOST_RUNS)
     results = []
-    for size, problem, play in _plays(sizes, security=security, engine=engine):
+    for size, problem, play in _plays(sizes, security=security, engine=engine, latency=latency):
         shown = problem.rounds(rounds + 1)
         _play_round(play, next(shown))
         clock, bandit = play.clock, play.bandit
@@ -78,12 +92,17 @@ def bench_round(
 
 
 def bench_update(
-    sizes: Sequence[Size], *, updates: int = 2, security: int = 128, engine: str = "ckks"
+    sizes: Sequence[Size],
+    *,
+    updates: int = 2,
+    security: int = 128,
+    latency: str | None = None,
+    engine: str = "ckks",
 ) -> dict[str, Any]:
     """Time updates of the model, from the report that makes one due to the new model."""
     require_whole("updates", updates, least=1, most=MOST_RUNS)
     results = []
-    for size, problem, play in _plays(sizes, security=security, engine=engine):
+    for size, problem, play in _plays(sizes, security=security, engine=engine, latency=latency):
         clock = play.clock
         for each in problem.rounds(ROUNDS_PER_UPDATE * updates):
             _play_round(play, each)
@@ -149,40 +168,76 @@ def bench_keys(
     *, rounds: int = 10, security: int = 128, seed: int = 0, engine: str = "ckks"
 ) -> dict[str, Any]:
     """Play the same rounds of the toy problem with own and with shared keys, in turns."""
+    return _in_turns(
+        "keys", KEYS, over="shared", rounds=rounds, security=security, seed=seed, engine=engine
+    )
+
+
+def bench_latency(
+    *, rounds: int = 10, security: int = 128, seed: int = 0, engine: str = "ckks"
+) -> dict[str, Any]:
+    """Play the same rounds of the toy problem in one exchange and interactively, in turns."""
+    return _in_turns(
+        "latency",
+        LATENCIES,
+        over="interactive",
+        rounds=rounds,
+        security=security,
+        seed=seed,
+        engine=engine,
+    )
+
+
+def _in_turns(
+    option: str,
+    values: tuple[str, str],
+    *,
+    over: str,
+    rounds: int,
+    security: int,
+    seed: int,
+    engine: str,
+) -> dict[str, Any]:
+    """Both values of an option in turns; `ratio` is the other one's time over that of `over`."""
     require_whole("rounds", rounds, least=1, most=TOY_HORIZON)
-    problems = {keys: make_problem("toy", seed=seed) for keys in KEYS}
+    problems = {value: make_problem("toy", seed=seed) for value in values}
     plays = {}
-    for keys, problem in problems.items():
-        note(f"keys {keys}")
+    for value, problem in problems.items():
+        note(f"{option} {value}")
         settings = settings_for(problem, horizon=TOY_HORIZON)
-        plays[keys] = _open(settings, security=security, engine=engine, keys=keys)
-    shown = {keys: problem.rounds(rounds) for keys, problem in problems.items()}
+        plays[value] = _open(settings, security=security, engine=engine, **{option: value})
+    shown = {value: problem.rounds(rounds) for value, problem in problems.items()}
     for _ in range(rounds):
-        for keys, play in plays.items():
-            _play_round(play, next(shown[keys]))
-    clocks = {keys: play.clock for keys, play in plays.items()}
-    seconds = {keys: clock.seconds / rounds for keys, clock in clocks.items()}
+        for value, play in plays.items():
+            _play_round(play, next(shown[value]))
+    clocks = {value: play.clock for value, play in plays.items()}
+    seconds = {value: clock.seconds / rounds for value, clock in clocks.items()}
     without = {
-        keys: (clock.recommendation.total + clock.report.total) / rounds
-        for keys, clock in clocks.items()
+        value: (clock.recommendation.total + clock.report.total) / rounds
+        for value, clock in clocks.items()
     }
+    (other,) = set(values) - {over}
     return {
         "problem": "toy",
         "rounds": rounds,
         "security": security,
         "seed": seed,
-        **{f"{keys}_seconds_per_round": value for keys, value in seconds.items()},
-        "ratio": seconds["own"] / seconds["shared"],
-        **{f"{keys}_seconds_without_updates": value for keys, value in without.items()},
-        "ratio_without_updates": without["own"] / without["shared"],
-        "updates": {keys: play.updates for keys, play in plays.items()},
+        **{f"{value}_seconds_per_round": spent for value, spent in seconds.items()},
+        "ratio": seconds[other] / seconds[over],
+        **{f"{value}_seconds_without_updates": spent for value, spent in without.items()},
+        "ratio_without_updates": without[other] / without[over],
+        "updates": {value: play.updates for value, play in plays.items()},
+        "bytes_up_per_round": {v: play.bandit.bytes_up / rounds for v, play in plays.items()},
+        "bytes_down_per_round": {v: play.bandit.bytes_down / rounds for v, play in plays.items()},
         "peak_memory_bytes": peak_memory(),
-        "parameters": describe_parameters(plays["own"].deployment.parameters),
+        "parameters": {
+            value: describe_parameters(play.deployment.parameters) for value, play in plays.items()
+        },
     }
 
 
 def _plays(
-    sizes: Sequence[Size], *, security: int, engine: str
+    sizes: Sequence[Size], *, security: int, engine: str, latency: str | None
 ) -> Iterator[tuple[dict[str, int], Problem, EncryptedPlay]]:
     """Open one after the other, so that the keys of one are gone before the next are made."""
     for dim, arms in sizes:
@@ -192,14 +247,22 @@ def _plays(
         yield (
             {"dim": dim, "arms": arms},
             problem,
-            _open(settings, security=security, engine=engine),
+            _open(settings, security=security, engine=engine, latency=latency),
         )
 
 
-def _open(settings: Settings, *, security: int, engine: str, keys: str = "own") -> EncryptedPlay:
-    return make_play(
-        plan_play(settings, engine=engine, security=security, refresh="client", keys=keys)
+def _open(
+    settings: Settings,
+    *,
+    security: int,
+    engine: str,
+    keys: str = "own",
+    latency: str | None = None,
+) -> EncryptedPlay:
+    deployment = plan_play(
+        settings, engine=engine, security=security, refresh="client", keys=keys, latency=latency
     )
+    return make_play(deployment)
 
 
 def _play_round(play: EncryptedPlay, shown: Round) -> None:

@@ -120,6 +120,7 @@ class EncryptedPlay(Policy):
         return {
             "refresh": self.deployment.refresh,
             "keys": self.deployment.keys,
+            "latency": self.deployment.latency,
             "security": self.deployment.parameters.security,
             "rejected": status.rejected,
             "lag": status.lag,
@@ -141,7 +142,14 @@ class EncryptedPlay(Policy):
 
 
 def plan_play(
-    settings: Settings, *, engine: str, security: int, refresh: str, keys: str, gaps: str = "shown"
+    settings: Settings,
+    *,
+    engine: str,
+    security: int,
+    refresh: str,
+    keys: str,
+    gaps: str = "shown",
+    latency: str | None = None,
 ) -> Deployment:
     """Plan a run and say so; `RunFailed` at once where OpenFHE is asked for and is not there."""
     get_scheme(engine)
@@ -149,7 +157,13 @@ def plan_play(
         note(SIMULATOR)
     note("planning")
     return deployment_for(
-        settings, engine=engine, security=security, refresh=refresh, keys=keys, gaps=gaps
+        settings,
+        engine=engine,
+        security=security,
+        refresh=refresh,
+        keys=keys,
+        gaps=gaps,
+        latency=latency,
     )
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-__all__ = ["Progress", "note"]
+__all__ = ["Progress", "WorkProgress", "describe_seconds", "note"]
 
 SECONDS_BETWEEN_LINES = 5.0
 MOST_SECONDS_WITHOUT_A_LINE = 30.0
@@ -75,3 +75,82 @@ class Progress:
             text = f"{self._title}: {self._done} of {self._total} {self._unit}"
             note(text if describe is None else f"{text}: {describe()}")
             self._said, self._said_at = self._done, now
+
+
+class WorkProgress:
+    """Counts pieces of work of unequal length; use it as a context manager.
+
+    Every finished piece is a line where stderr is not a terminal: they are few, and each may have
+    taken minutes. `estimate` returns the seconds left.
+    """
+
+    def __init__(self, title: str, *, total: int, unit: str, estimate: Callable[[], float]) -> None:
+        self._title = title
+        self._total = total
+        self._unit = unit
+        self._estimate = estimate
+        self._done = 0
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> WorkProgress:
+        if sys.stderr is not None and sys.stderr.isatty() and self._total:
+            self._bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn(self._unit),
+                TextColumn("{task.fields[left]}"),
+                TextColumn("{task.fields[state]}"),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+            left = self._describe_left()
+            self._task = self._bar.add_task(self._title, total=self._total, left=left, state="")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def start(self, text: str) -> None:
+        """Say what begins now."""
+        if self._bar is not None:
+            self._bar.update(self._task, state=text)
+        else:
+            note(f"{self._title}: {text}, {self._describe_left()}")
+
+    def finish(self, text: str) -> None:
+        """Count one more piece as done, and say which."""
+        self._done += 1
+        if self._bar is not None:
+            self._bar.advance(self._task)
+            self._bar.update(self._task, left=self._describe_left(), state=text)
+        else:
+            done = f"{self._done} of {self._total} {self._unit}"
+            note(f"{self._title}: {done}, {self._describe_left()}; {text}")
+
+    def say(self, text: str) -> None:
+        """Say how far the piece is that is being worked on."""
+        if self._bar is not None:
+            self._bar.update(self._task, left=self._describe_left(), state=text)
+        else:
+            note(f"  {text}")
+
+    def tick(self) -> None:
+        """Show the time left anew, where it is shown all the time."""
+        if self._bar is not None:
+            self._bar.update(self._task, left=self._describe_left())
+
+    def _describe_left(self) -> str:
+        return f"about {describe_seconds(self._estimate())} left"
+
+
+def describe_seconds(seconds: float) -> str:
+    """Return a length of time as people say it: 40 s, 12 min, 3 h 5 min."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60.0)
+    if minutes < 100:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -33,7 +33,7 @@ from helba.experiments.report import strict
 from helba.experiments.rows import RowFile, write_text
 from helba.experiments.runner import Outcome, Row, policy_for, run_repetition, settings_for
 from helba.experiments.tuning import MOST_SEED, tune_radius, tuning_jobs
-from helba.planning.request import GAPS, KEY_MODES, REFRESHES
+from helba.planning.request import GAPS, KEY_MODES, LATENCIES, REFRESHES
 from helba.planning.security import SECURITY_LEVELS
 from helba.problems import Problem, make_problem
 
@@ -53,9 +53,9 @@ FIXED = {
 KNOBS = ("profile", "bonus", "schedule")
 SECURITY, REFRESH, KEYS, GAPS_SHOWN = 128, "client", "own", "shown"
 # What asks for ciphertexts.
-CIPHERTEXT_OPTIONS = ("refresh", "keys", "gaps", "security")
+CIPHERTEXT_OPTIONS = ("refresh", "keys", "gaps", "latency", "security")
 # What only an encrypted run has.
-NOT_ENCRYPTED = ("refresh", "keys", "security", "bytes_up", "bytes_down", "parameters")
+NOT_ENCRYPTED = ("refresh", "keys", "latency", "security", "bytes_up", "bytes_down", "parameters")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +63,10 @@ class SingleRequest:
     """What to run; an option that is None is the algorithm's own choice.
 
     The paper's profile comes with the paper's bonus, the square root, unless told otherwise.
-    `refresh`, `keys`, `gaps` and `security` ask for ciphertexts: with them the engine is ckks
-    unless told, else plain. `beside` are algorithms to play in the clear on the same draw; for an
-    encrypted run it is the same algorithm unless told. `separate` puts the server into a process of
-    its own.
+    `refresh`, `keys`, `gaps`, `latency` and `security` ask for ciphertexts: with them the engine is
+    ckks unless told, else plain. `beside` are algorithms to play in the clear on the same draw; for
+    an encrypted run it is the same algorithm unless told. `separate` puts the server into a process
+    of its own.
     """
 
     problem: str
@@ -79,6 +79,7 @@ class SingleRequest:
     refresh: str | None = None
     keys: str | None = None
     gaps: str | None = None
+    latency: str | None = None
     security: int | None = None
     seed: int = 0
     dim: int | None = None
@@ -101,6 +102,8 @@ class SingleRequest:
             require_choice("keys", self.keys, KEY_MODES)
         if self.gaps is not None:
             require_choice("gaps", self.gaps, GAPS)
+        if self.latency is not None:
+            require_choice("latency", self.latency, LATENCIES)
         if self.security is not None and self.security not in SECURITY_LEVELS:
             raise InvalidInput("security", self.security, "one of 128, 192, 256")
         require_at_least("horizon", self.horizon, 1)
@@ -208,6 +211,7 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
             refresh=request.refresh or REFRESH,
             keys=request.keys or KEYS,
             gaps=request.gaps or GAPS_SHOWN,
+            latency=request.latency,
         )
     if out is not None:
         _claim(out)

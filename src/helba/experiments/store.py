@@ -19,24 +19,19 @@ import hashlib
 import json
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from helba.bandits import ALGORITHMS
-from helba.errors import InvalidInput, RunFailed
+from helba.errors import InvalidInput
+from helba.experiments.lock import LOCK, FolderLock
 from helba.experiments.rows import holds_run, write_text
 from helba.experiments.runner import Outcome
 
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
-
 __all__ = ["Store", "take_fingerprint"]
-
-LOCK = ".lock"
 
 TOOL = "helba compare"
 SECONDS_BETWEEN_SAVES = 0.5
@@ -47,14 +42,17 @@ SOURCES = (
 ROWS_NAME = re.compile(rf"({'|'.join(map(re.escape, ALGORITHMS))})-\d+\.csv")
 
 
-def take_fingerprint(settings: dict[str, Any]) -> str:
-    """Return a digest of `settings` and of the code that turns them into rows."""
+def take_fingerprint(settings: dict[str, Any], *, sources: Sequence[str] = SOURCES) -> str:
+    """Return a digest of `settings` and of the code that turns them into rows.
+
+    `sources` are files and folders of the package.
+    """
     digest = hashlib.sha256()
     versions = {name: version(name) for name in ("helba", "numpy", "scipy", "scikit-learn")}
     words = {"settings": settings, "versions": versions}
     digest.update(json.dumps(words, sort_keys=True).encode())
     root = Path(__file__).parents[1]
-    for source in SOURCES:
+    for source in sources:
         path = root / source
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
@@ -76,7 +74,7 @@ class Store:
         self.tuning: dict[str, float] = {}
         self.radius_scale: float | None = None
         self._saved_at = 0.0
-        self._lock: IO[str] | None = None
+        self._lock: FolderLock | None = None
         if folder.exists() and not folder.is_dir():
             raise InvalidInput("out", folder, "a folder, and this is a file")
         try:
@@ -145,11 +143,11 @@ class Store:
             if self.folder.is_dir() and any(path.name != LOCK for path in self.folder.iterdir()):
                 allowed = f"a new or empty folder, or one that {TOOL} wrote"
                 raise InvalidInput("out", self.folder, allowed)
-            self._take_lock()
+            self._lock = FolderLock(self.folder)
             self.save()
             return
         self._read()  # is it ours to lock?
-        self._take_lock()
+        self._lock = FolderLock(self.folder)
         content = self._read()
         same = content["fingerprint"] == self.fingerprint
         if same and self._load(content):
@@ -191,19 +189,6 @@ class Store:
             if held.get(name) != value:
                 return f"rows with {name} {held.get(name)}, not {value}"
         return "rows made by another version"
-
-    def _take_lock(self) -> None:
-        """Hold the folder while this process lives; where there are no such locks, go without."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.folder / LOCK).open("w", encoding="utf-8")
-        except OSError as error:
-            raise RunFailed(f"cannot write to {self.folder}: {error.strerror}") from error
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise RunFailed(f"{self.folder} is in use by another process") from None
 
     def _clear(self) -> None:
         for path in self.folder.glob("rows/*.csv"):

@@ -1,13 +1,16 @@
 """How many users a second one server answers when they share ciphertexts.
 
 A batch goes from the users' ciphertexts to one answer for each: the ciphertexts are added up, one
-evaluation compares everybody's arms, and every answer is cleared of the others and flooded. All of
-that counts in `recommendations_per_second`; reading the users' messages and writing the answers
-counts in `recommendations_per_second_with_messages`. With keys of their own, every answer is also
-re-encrypted to its user and flooded under its key: `recommendations_per_second_with_own_keys`, with
-messages. What users do themselves is reported beside,
-and `core_seconds`, what a batch takes of one core, messages apart: on a busy machine that is less
-than it takes by the clock.
+evaluation compares everybody's arms, and every answer is cleared of the others and flooded for a
+shared key. All of that counts in `recommendations_per_second`, the randomness of every answer
+included; the masks and the model, which stay from batch to batch, do not. Reading the users'
+messages and writing the answers counts in `recommendations_per_second_with_messages`. With keys of
+their own, every answer is re-encrypted to its user and flooded under its key as well:
+`recommendations_per_second_reencrypted`, and with messages
+`recommendations_per_second_with_own_keys`. (Such answers would not need the flood for a shared key,
+which is counted all the same.) What users do themselves is reported beside, and `core_seconds`,
+what a batch takes of one core, messages apart: on a busy machine that is less than it takes by the
+clock.
 
 Each core serves a batch of its own: that wastes less than sharing every operation between them.
 """
@@ -17,7 +20,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from typing import Any
 
@@ -30,6 +33,7 @@ from helba.circuits.scores import score_differences
 from helba.engine import EncryptedVector, Engine, KeySet, get_scheme
 from helba.engine.parallel import run_parallel
 from helba.errors import InvalidInput, RunFailed, require_positive
+from helba.planning.clearing import answer_unit
 from helba.planning.plan import Plan
 from helba.planning.planner import make_plan
 from helba.planning.request import PlanRequest
@@ -61,7 +65,7 @@ def measure_throughput(
 ) -> dict[str, Any]:
     """Serve one batch again and again for `seconds`, at least once, after one to warm up.
 
-    Without `users` as many as fit the ring that is chosen for one. Raises `RunFailed` if an answer
+    Without `users` as many as fit the ring that is chosen for them. Raises `RunFailed` if an answer
     is not the right one.
     """
     require_positive("seconds", seconds)
@@ -81,14 +85,15 @@ def measure_throughput(
     own = server.measure_own_keys(list(served[-1].answers.values()), cores=cores)
     count, parameters = batch.layout.users, plan.parameters
     wall = sum(walls) / len(served)
+    read = wall + messages.seconds / cores
     return {
         "dim": dim,
         "arms": arms,
         "users": count,
         "recommendations_per_second": count / wall,
-        "recommendations_per_second_with_messages": count / (wall + messages.seconds / cores),
-        "recommendations_per_second_with_own_keys": count
-        / (wall + (own + messages.seconds) / cores),
+        "recommendations_per_second_with_messages": count / read,
+        "recommendations_per_second_reencrypted": count / (wall + own / cores),
+        "recommendations_per_second_with_own_keys": count / (read + own / cores),
         "seconds": {  # of one core and one batch
             "adding": float(np.mean([each.adding for each in served])),
             "evaluation": float(np.mean([each.evaluation for each in served])),
@@ -118,12 +123,12 @@ def measure_throughput(
 
 def _plan(*, dim: int, arms: int, users: int | None, security: int) -> Plan:
     alone = PlanRequest(dim=dim, arms=arms, horizon=HORIZON, security=security)
-    if users is None:
-        slots = make_plan(alone).parameters.max_slots
-        users = max(1, most_users(dim=dim, arms=arms, max_slots=slots))
-    plan = make_plan(
-        PlanRequest(dim=dim, arms=arms, horizon=HORIZON, security=security, users=users)
-    )
+    plan = make_plan(alone if users is None else replace(alone, users=users))
+    while users is None:  # a batch needs a level more than one user, and perhaps a larger ring
+        most = most_users(dim=dim, arms=arms, max_slots=plan.parameters.max_slots)
+        if most <= plan.users:
+            break
+        plan = make_plan(replace(alone, users=most))
     if plan.sign is None or plan.method is None:
         raise InvalidInput("profile", "paper", "fast")
     return plan
@@ -209,6 +214,11 @@ class _Batch:
         return self.plan.parameters.depth - self.plan.round_levels
 
     @property
+    def unit(self) -> float:
+        """What entries of an answer are multiplied by."""
+        return answer_unit(self.layout, parameters=self.plan.parameters)
+
+    @property
     def scores(self) -> Array:
         """Of each user, in the clear."""
         bonus = np.einsum("uki,ij,ukj->uk", self.contexts, self.inverse, self.contexts)
@@ -259,7 +269,7 @@ class _Batch:
         noise = plan.flood + plan.comparison_error
         tolerance = plan.certificates["argmax"].error * self.scale / plan.score_range
         for user in self.looked_at:
-            values = self.engine.decrypt(answers[user], secret_key=self.keys.secret)
+            values = self.engine.decrypt(answers[user], secret_key=self.keys.secret) / self.unit
             b = read_answer(layout, values=values, method=plan.method, user=user).comparison
             scores = self.scores[user]
             if scores.max() - scores[np.argmax(b)] > tolerance:
@@ -276,10 +286,13 @@ class _Server:
         self.batch, self.sent = batch, sent
         packed = pack_model(batch.layout, inverse=batch.inverse, estimate=batch.estimate)
         self.model = batch.engine.encrypt(packed, level=batch.level)
+        level = batch.level
+        reader = batch.engine.collect(slots=batch.layout.slots, level=level)
+        self.parsed = [reader.read(batch.engine.vector_to_bytes(vector)) for vector in sent.first]
         self.clearing = Clearing(batch.engine, layout=batch.layout, flood=batch.plan.flood)
 
     def serve(self, _: int) -> _Served:
-        """From ciphertexts to answers. The first users' stand for all others' in the sum.
+        """From parsed ciphertexts to answers. The first users' stand for all others' in the sum.
 
         That takes as long, and spares the memory of all; the evaluation then starts from the sum
         that was made before.
@@ -288,7 +301,9 @@ class _Server:
         assert plan.sign is not None
         assert plan.method is not None
         clock, started = [time.perf_counter()], time.thread_time()
-        engine.add_up(islice(cycle(self.sent.first), layout.users))
+        added = engine.collect(slots=layout.slots, level=self.batch.level)
+        added.add(islice(cycle(self.parsed), layout.users))
+        added.total()
         clock.append(time.perf_counter())
         differences = score_differences(engine, self.sent.total, model=self.model, layout=layout)
         comparison = comparison_vector(
@@ -327,7 +342,7 @@ class _Server:
         def leave(index: int) -> None:
             key, theirs = lines[index % cores]
             moved = engine.reencrypt(answers[index % len(answers)], key=key)
-            theirs.flood(moved, amount=plan.flood)
+            theirs.flood(moved, amount=plan.flood * self.batch.unit)
 
         run_parallel(leave, range(cores), threads=cores)  # sets everything up
         began = time.perf_counter()
@@ -340,17 +355,19 @@ class _Server:
         layout, level = batch.layout, batch.level
         up = engine.vector_to_bytes(self.sent.first[0])
         down = engine.vector_to_bytes(answers[0])
-        engine.vector_from_bytes(up)  # makes the template
+        total = engine.collect(slots=layout.slots, level=level)
 
         def read(_: int) -> None:
-            engine.vector_from_bytes(up, slots=layout.slots, level=level)
+            for _ in range(MESSAGES):
+                total.read(up)
 
-        def write(index: int) -> None:
-            engine.vector_to_bytes(answers[index % len(answers)])
+        def write(core: int) -> None:
+            for index in range(MESSAGES):
+                engine.vector_to_bytes(answers[(core + index) % len(answers)])
 
         clock = [time.perf_counter()]
         for work in (read, write):
-            run_parallel(work, range(cores * MESSAGES), threads=cores)
+            run_parallel(work, range(cores), threads=cores)
             clock.append(time.perf_counter())
         reading, writing = (np.diff(clock) * layout.users / MESSAGES).tolist()
         return _Messages(reading=reading, writing=writing, bytes_up=len(up), bytes_down=len(down))

@@ -37,6 +37,7 @@ from helba.planning.precision import (
     estimate_error,
     inverse_noise,
     plan_inverse,
+    renewal_error,
     root_noise,
     score_noise,
 )
@@ -52,8 +53,11 @@ METHOD_MARGIN = 16.0
 MOST_ESTIMATE_ERROR = 0.1
 # Past this, comparisons of the paper's profile diverge where two arms tie.
 MOST_TIE_NOISE = 1e-2
-# Estimate, refinement and model, uncut, and the refresh after it: what is checked is the model.
-LEAST_LEVELS = 7
+# The refinement of an estimate, uncut, and the refresh after it.
+LEAST_LEVELS = 5
+# What an exchange with a user costs beside its computation: reading and writing messages, and a
+# short way over a network.
+EXCHANGE_SECONDS = 0.03
 
 
 class Limit(Enum):
@@ -240,6 +244,7 @@ class Workshop:
                 slots=self.matrices.slots,
                 refresh=self.request.refresh,
                 renewal_slots=self.renewal_slots,
+                renewals=1 + chains[2].refreshes,
             )
             radius = confidence_radius(settings, samples=settings.horizon)
             if drift > MOST_ESTIMATE_ERROR * radius:
@@ -249,14 +254,21 @@ class Workshop:
                 bonus += extent * root_noise(
                     settings, slots=self.layout.slots, parameters=parameters
                 )
+            compared = self.layout.compare_slots
+            renewed = renewal_error(
+                refresh=self.request.refresh if chains[0].refreshes else "none",
+                parameters=parameters,
+                slots=compared,
+                bound=1.0,
+            )
             noise = comparison_noise(
-                self.sign, slots=self.layout.compare_slots, parameters=parameters
+                self.sign, slots=compared, parameters=parameters, renewed=renewed
             )
             # Entries are (1 + P)/2; a product of them adds up their errors.
             tree = self.method == "product" and settings.arms > 2
             noise *= (self.layout.padded_arms if tree else 1) / 2.0
             noise += clearing_noise(self.layout, parameters=parameters)
-            noise += leaving_noise(self.layout.compare_slots, parameters=parameters)
+            noise += leaving_noise(compared, parameters=parameters)
             flood = answer_flood(arms=settings.arms, method=self.method)
             relative = argmax_tolerance(
                 sign=self.sign,
@@ -319,6 +331,9 @@ class Workshop:
         users = 3.0 * calibration.seconds("encrypt", parameters=parameters)
         users += calibration.seconds("decrypt", parameters=parameters, level=last)
         users += calibration.seconds("relinearise", parameters=parameters, level=last)
+        exchange = EXCHANGE_SECONDS if self.request.refresh == "client" else 0.0
+        users += exchange * draft.round.refreshes
+        renewal += exchange * draft.refreshes_per_update
         return replace(
             draft,
             seconds_per_round=seconds(draft.round) + users,

@@ -265,7 +265,7 @@ _SHRINKING = {
     Limit.SLOTS: ("arms", "dim"),
     Limit.LEVELS: ("horizon", "arms", "dim"),
     Limit.PRECISION: ("horizon", "dim"),
-    Limit.KEYS: ("dim",),
+    Limit.KEYS: ("dim", "horizon"),
 }
 _LEAST = {"dim": 1, "arms": 2, "horizon": 1}
 

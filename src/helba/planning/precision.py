@@ -38,6 +38,7 @@ eta' sum |c_k| k^2, and later stages enlarge that by their steepest slopes.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -74,6 +75,9 @@ __all__ = [
 
 # Beyond this residual the regret bound's constant grows and nothing is gained.
 MOST_INVERSE_ERROR = 0.1
+# Up to this one a smaller residual is not worth a Newton step: the refinement squares it, and the
+# check of a new model leaves room above it.
+GOOD_INVERSE_ERROR = 0.0125
 # A batch's trace test answers one round late, and the round that passes the threshold adds one.
 UNSEEN_ROUNDS = 2
 ERROR_STEPS_PER_DECADE = 4
@@ -185,25 +189,29 @@ def inverse_noise(
 
 
 def plan_inverse(settings: Settings, *, noise: float | InverseNoise) -> WarmStart | None:
-    """Return the warm start with the least error that reproduces itself, or None past the most.
+    """Return the warm start of the fewest steps whose error reproduces itself and is good.
 
-    The error e of one update is where the next one starts: eigenvalues of V A lie in
+    Of several the one with the least error; past a good one the least that there is, or None past
+    the most. The error e of one update is where the next one starts: eigenvalues of V A lie in
     [1 - e, 1 + e + (1 + e) reach].
     """
     reach = trace_reach(settings)
     decades = math.log10(MOST_INVERSE_ERROR / INVERSE_ERROR)
+    best: WarmStart | None = None
     for index in range(math.floor(decades * ERROR_STEPS_PER_DECADE) + 1):
         error = INVERSE_ERROR * 10.0 ** (index / ERROR_STEPS_PER_DECADE)
-        try:
-            return plan_warm_start(
+        if best is not None and error > GOOD_INVERSE_ERROR:
+            break
+        with suppress(InvalidInput):  # noise does not allow it
+            found = plan_warm_start(
                 low=1.0 - error,
                 high=1.0 + error + (1.0 + error) * reach,
                 error=error,
                 noise=noise,
             )
-        except InvalidInput:
-            continue
-    return None
+            if best is None or found.steps < best.steps:
+                best = found
+    return best
 
 
 def cold_noise(noise: InverseNoise, *, steps: int) -> float:
@@ -231,13 +239,14 @@ def estimate_error(
     slots: int,
     refresh: str,
     renewal_slots: int = 1,
+    renewals: int = 1,
 ) -> float:
     """Return a bound on ||w - V^-1 g||_V after one refinement w + A (g - V w).
 
     e^2 r_max sqrt(T) is left of the inverse's error. The noise of V w, at most eta (c + ||w||) in
     an entry (it is spread like the inverse's) and sqrt(d) times that as a vector, goes through A:
-    1/sqrt(lambda) in the norm of V. The renewal of the model adds sqrt(c d) times what it adds to
-    an entry.
+    1/sqrt(lambda) in the norm of V. Each of the `renewals` of w or of the model adds sqrt(c d)
+    times what it adds to an entry.
     """
     model, ridge = NoiseModel(parameters), settings.ridge
     spread = math.sqrt(2.0 * next_power_of_two(settings.dim))
@@ -250,7 +259,7 @@ def estimate_error(
         refresh=refresh, parameters=parameters, slots=renewal_slots, bound=bound
     )
     through = (1.0 + residual) * math.sqrt(settings.dim / ridge) * image
-    return float(left + through + math.sqrt(c * settings.dim) * renewed)
+    return float(left + through + renewals * math.sqrt(c * settings.dim) * renewed)
 
 
 def longest_estimate(settings: Settings) -> float:
@@ -285,15 +294,21 @@ def score_noise(
     return float(fresh * (weights + features) + moved)
 
 
-def comparison_noise(sign: CompositeSign, *, slots: int, parameters: Parameters) -> float:
-    """Return a bound on what CKKS adds to P(x) itself, for a given x."""
+def comparison_noise(
+    sign: CompositeSign, *, slots: int, parameters: Parameters, renewed: float = 0.0
+) -> float:
+    """Return a bound on what CKKS adds to P(x) itself, for a given x.
+
+    Where a round is cut, `renewed` is what a renewal adds, and one may come before every stage and
+    after the last.
+    """
     model = NoiseModel(parameters)
     added = model.rescaling(slots) + model.pending_key_switching(slots)
     total = 0.0
     for stage in sign.stages:
         own = added * sum(abs(c) * (2 * k + 1) ** 2 for k, c in enumerate(stage))
-        total = total * _slope(stage) + own
-    return total
+        total = (total + renewed) * _slope(stage) + own
+    return total + renewed
 
 
 @lru_cache(maxsize=1024)

@@ -65,7 +65,7 @@ KEY_BYTES_OF_LARGE = 4 << 30
 KEY_BYTES_UNAIDED = 10 << 30
 SMALL_DIM = 16
 # The paper's cold inverse doubles its noise in every step; no scale makes a worst case of it small.
-PAPER_BITS = 50
+PAPER_BITS = 49
 MOST_NEWTON_STEPS = 8
 MOST_DEPTH = 100
 # Two batches at once are bound by memory, and keys of fewer digits are larger: 512 users in two
@@ -171,6 +171,8 @@ def _update_rotations(matrices: MatrixLayout, layout: ScoreLayout | None) -> tup
 
 def _may_cut(request: PlanRequest) -> bool:
     """The fast profile's round goes through in one; the paper's, and a root, need refreshes."""
+    if request.interactive:
+        return True
     return request.refresh != "none" and (request.profile == "paper" or request.bonus == "sqrt")
 
 
@@ -234,8 +236,8 @@ def _best_of_method(
     hits: set[Limit] = set()
     slots = ring_dim // 2
     for workshop in _workshops(request, max_slots=slots, calibration=calibration, method=method):
-        if cut_round and best is not None:
-            break  # with refreshes on the way the depth of the sign matters little
+        if cut_round and best is not None and not request.interactive:
+            break  # with many refreshes on the way the depth of the sign matters little
         fits = False
         steps = rotations_of(workshop, max_slots=slots)
         for parameters in _parameters(workshop, ring_dim=ring_dim, cut_round=cut_round):

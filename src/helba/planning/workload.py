@@ -126,6 +126,8 @@ def inverse_steps(matrices: MatrixLayout, *, newton_steps: int) -> tuple[Step, .
 def model_steps(matrices: MatrixLayout, *, layout: ScoreLayout | None) -> tuple[Step, ...]:
     """Return the estimate, its refinement, and the model's layout, from a fresh inverse.
 
+    V, g and A are fresh, so that a refresh on the way renews the estimate alone.
+
     Without a layout, in the paper's profile, the estimate is all.
     """
     rows, columns, spread = (
@@ -138,7 +140,6 @@ def model_steps(matrices: MatrixLayout, *, layout: ScoreLayout | None) -> tuple[
     refinement = Step(
         name="refinement",
         cost=refinement_cost(matrices),
-        state=2,
         groups=columns + spread + rows,
     )
     assembly = ModelAssembly(matrix=matrices, score=layout)

@@ -70,6 +70,7 @@ def deployment_for(
     users: int = 1,
     keys: str = "own",
     gaps: str = "shown",
+    latency: str | None = None,
 ) -> Deployment:
     """Plan for these settings and return the deployment."""
     request = PlanRequest(
@@ -92,6 +93,7 @@ def deployment_for(
         users=users,
         keys=keys,
         gaps=gaps,
+        latency=latency,
     )
     return Deployment.from_plan(make_plan(request), scheme=engine, settings=settings)
 
@@ -113,6 +115,7 @@ class EncryptedBandit(Policy):
         security: int = 128,
         refresh: str = "client",
         keys: str = "own",
+        latency: str | None = None,
         deployment: Deployment | None = None,
         authority: Authority | None = None,
         server: ServerLink | None = None,
@@ -124,7 +127,12 @@ class EncryptedBandit(Policy):
             authority = Authority(
                 deployment
                 or deployment_for(
-                    settings, engine=engine, security=security, refresh=refresh, keys=keys
+                    settings,
+                    engine=engine,
+                    security=security,
+                    refresh=refresh,
+                    keys=keys,
+                    latency=latency,
                 )
             )
         self.deployment = authority.deployment

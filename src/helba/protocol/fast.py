@@ -1,8 +1,8 @@
 """The fast profile: warm inverse, one vector for the scores, one composite sign.
 
-With the quadratic bonus a round is one inner product and one sign for all pairs of arms, and needs
-no refresh. The user sends x x^T, r x, and x x^T once more as features of the update test, over a
-range that is fixed for the deployment.
+With the quadratic bonus a round is one inner product and one sign for all pairs of arms. It needs
+no refresh, unless the deployment has fewer levels than that, to be quicker. The user sends x x^T,
+r x, and x x^T once more as features of the update test, over a range fixed for the deployment.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ import numpy as np
 
 from helba.bandits.radius import quadratic_range
 from helba.bandits.terms import BatchTerms
-from helba.circuits.argmax import comparison_vector
+from helba.circuits.argmax import comparison_steps
 from helba.circuits.batch import Clearing
 from helba.circuits.check import inverse_residual, squared_change
-from helba.circuits.estimate import compute_estimate, refine_estimate
 from helba.circuits.inverse import invert_warm_steps
-from helba.circuits.levels import Renewal, sink
-from helba.circuits.model import assemble_model
+from helba.circuits.levels import Renewal
 from helba.circuits.scores import score_differences
+from helba.circuits.scoring import Scoring, scoring_steps
 from helba.engine import EncryptedVector, Engine
 from helba.engine.refresh import REFRESH_LEVELS
 from helba.errors import RunFailed
 from helba.numerics.composite import CompositeSign
 from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, WarmStart
 from helba.planning.bootstrap import BOOTSTRAP_LEVELS
-from helba.planning.matrix_cost import estimate_cost, refinement_cost
+from helba.planning.chain import Chain, cut_chain
+from helba.planning.clearing import answer_unit
 from helba.planning.model import ModelAssembly
 from helba.planning.packing import cyclic_stages
 from helba.planning.precision import renewal_bounds
 from helba.planning.score_packing import pack_contexts, pack_model, pack_trace, read_answer
+from helba.planning.workload import model_steps
 from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Line
 from helba.protocol.jobs import Check, JobSteps
@@ -70,8 +71,8 @@ class FastProfile(Profile):
 
     @property
     def context_level(self) -> int:
-        """The levels above those that a round needs are used up already."""
-        return self.deployment.parameters.depth - self.deployment.round_levels
+        """The levels above those that a round needs are used up already; the top if it is cut."""
+        return max(0, self.deployment.parameters.depth - self.deployment.round_levels)
 
     @property
     def statistics_shape(self) -> tuple[tuple[int, int], ...]:
@@ -129,7 +130,7 @@ class FastProfile(Profile):
         """The comparison vector, and the value of the test if one rode along."""
         return read_answer(
             self.deployment.scores,
-            values=values,
+            values=values / self._answer_unit,
             method=self._method,
             riding=riding,
             user=slot,
@@ -175,7 +176,7 @@ class FastProfile(Profile):
         round: int,  # noqa: ARG002
         test: RidingTest | None,
     ) -> JobSteps:
-        """Scores, sign, argmax. Contexts of several users add up."""
+        """Scores, sign, argmax, cut where levels run out. Contexts of several users add up."""
         layout = self.deployment.scores
         asked, trace = engine.combine([(vector, 1.0) for vector in contexts]), None
         if test is not None:
@@ -185,14 +186,15 @@ class FastProfile(Profile):
         differences = score_differences(
             engine, asked, model=model.scoring, layout=layout, trace=trace
         )
-        yield from ()
-        return comparison_vector(
-            engine,
-            differences,
-            layout=layout,
-            sign=self._sign,
-            method=self._method,
-            rider=None if test is None else test.rider,
+        return (
+            yield from comparison_steps(
+                engine,
+                differences,
+                layout=layout,
+                sign=self._sign,
+                method=self._method,
+                rider=None if test is None else test.rider,
+            )
         )
 
     def can_bridge(self, terms: BatchTerms, *, reach: float) -> bool:
@@ -245,11 +247,20 @@ class FastProfile(Profile):
             piece_levels=self._piece_levels(plan),
         )
         inverse = yield Renewal(vector=inverted.value, bound=bounds.inverse)
-        scoring = self._scoring(engine, inverse=inverse, design=design, response=response)
-        fresh = yield Renewal(vector=scoring, bound=bounds.model)
+        scoring = yield from scoring_steps(
+            engine,
+            inverse=inverse,
+            design=design,
+            response=response,
+            assembly=self._assembly,
+            chain=self._model_chain,
+            bound=bounds.model,
+            lowered=self.deployment.refresh != "none",
+        )
+        fresh = yield Renewal(vector=scoring.model, bound=bounds.model)
         if self.deployment.refresh == "client":
             passed = yield self._check(
-                engine, design=design, inverse=inverse, before=scoring, after=fresh
+                engine, design=design, inverse=inverse, scoring=scoring, fresh=fresh
             )
             if not passed:
                 return None
@@ -274,7 +285,7 @@ class FastProfile(Profile):
         def finish(slot: int, answer: EncryptedVector) -> bytes:
             if together:
                 return engine.vector_to_bytes(answer)
-            return line_of(slot).send(answer, collective=engine, flood=flood)
+            return line_of(slot).send(answer, collective=engine, flood=flood * self._answer_unit)
 
         threads = CLEARING_THREADS if len(slots) > 1 else 1
         return self._clearing.answers(comparison, users=slots, finish=finish, threads=threads)
@@ -293,39 +304,29 @@ class FastProfile(Profile):
         pieces = -(-products // max(1, room // MATRIX_PRODUCT_LEVELS))
         return MATRIX_PRODUCT_LEVELS * -(-products // pieces)
 
-    def _scoring(
-        self,
-        engine: Engine,
-        *,
-        inverse: EncryptedVector,
-        design: EncryptedVector,
-        response: EncryptedVector,
-    ) -> EncryptedVector:
-        """The score model, as deep as a refresh after it allows."""
-        matrices = self.deployment.matrices
-        V, g, A = design, response, inverse
-        if self.deployment.refresh != "none":
-            levels = self._model_levels
-            V, g, A = (sink(engine, vector, levels=levels) for vector in (V, g, A))
-        w = compute_estimate(engine, inverse=A, response=g, layout=matrices)
-        w = refine_estimate(engine, estimate=w, inverse=A, matrix=V, response=g, layout=matrices)
-        return assemble_model(engine, inverse=A, estimate=w, assembly=self._assembly)
-
     def _check(
         self,
         engine: Engine,
         *,
         design: EncryptedVector,
         inverse: EncryptedVector,
-        before: EncryptedVector,
-        after: EncryptedVector,
+        scoring: Scoring,
+        fresh: EncryptedVector,
     ) -> Check:
+        """The inverse as a whole, and what renewals changed of the estimate and of the model."""
         scores, matrices = self.deployment.scores, self.deployment.matrices
         wrong = inverse_residual(engine, design=design, inverse=inverse, layout=matrices)
         features = cyclic_stages(stride=scores.pairs, count=scores.features, radix=scores.radix)
         stages = (*features, *self._assembly.spread)  # over the features, and over all copies
-        moved = squared_change(engine, before=before, after=after, stages=stages)
-        return request_check(engine, residual=wrong, change=moved, slots=self.check_slots)
+        changes = [squared_change(engine, [(scoring.model, fresh)], stages=stages)]
+        if scoring.renewed:
+            changes.append(squared_change(engine, scoring.renewed, stages=matrices.sum_all))
+        return request_check(engine, residual=wrong, changes=changes, slots=self.check_slots)
+
+    @cached_property
+    def _answer_unit(self) -> float:
+        """What entries of an answer are multiplied by on their way."""
+        return answer_unit(self.deployment.scores, parameters=self.deployment.parameters)
 
     @property
     def _sign(self) -> CompositeSign:
@@ -356,7 +357,12 @@ class FastProfile(Profile):
         return ModelAssembly(matrix=self.deployment.matrices, score=self.deployment.scores)
 
     @cached_property
-    def _model_levels(self) -> int:
-        matrices = self.deployment.matrices
-        cost = estimate_cost(matrices) + refinement_cost(matrices) + self._assembly.cost
-        return cost.levels
+    def _model_chain(self) -> Chain:
+        deployment = self.deployment
+        steps = model_steps(deployment.matrices, layout=deployment.scores)
+        if deployment.refresh == "none":
+            return Chain(pieces=(steps,))
+        levels = deployment.parameters.depth - self._renewed_level
+        chain = cut_chain(steps, levels=levels, ends_fresh=True)
+        assert chain is not None  # or there would be no plan
+        return chain

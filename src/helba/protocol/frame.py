@@ -92,7 +92,7 @@ def unframe(
 
 
 def _digest(start: bytes | memoryview, covered: Sequence[bytes], *, total: int) -> bytes:
-    digest = hashlib.blake2b(start, digest_size=DIGEST_BYTES)
+    digest = hashlib.sha256(start)
     for piece in (*covered, LENGTH.pack(total)):
         digest.update(piece)
     return digest.digest()

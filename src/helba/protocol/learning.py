@@ -32,6 +32,8 @@ __all__ = ["Learning"]
 
 # Models that rounds in flight may still have been asked under.
 KEPT_MODELS = 2
+# Rounds that may wait for their users' help at once; the oldest is given up for another.
+MOST_WAITING_ANSWERS = 1024
 
 
 class Learning(ABC):
@@ -227,7 +229,23 @@ class Learning(ABC):
             ended = self.worker.begin(work, helper=helper)
         except HelbaError as error:
             return self._fail(work, error)
-        return self._complete(work, helper=helper) if ended else []
+        if ended:
+            return self._complete(work, helper=helper)
+        waiting = [each for each in self.worker.work if isinstance(each, AnswerWork)]
+        for oldest in waiting[: max(0, len(waiting) - MOST_WAITING_ANSWERS)]:
+            self._give_up(oldest, "its user has not helped in time: ask again")
+        return []
+
+    def _forget_helper(self, user: bytes) -> None:
+        """Give up what is being answered for a user who is served no more, and its tasks."""
+        for work in list(self.worker.work):
+            work.tasks.pop(user, None)
+            if isinstance(work, AnswerWork) and user in work.askers:
+                self._give_up(work, "its user is served no more")
+
+    def _give_up(self, work: AnswerWork, reason: str) -> None:
+        self.worker.drop(work)
+        self._withdraw(work, reason)
 
     def _fail(self, work: Work, error: HelbaError) -> list[bytes]:
         """A computation broke off: its rounds are refused, an update is tried again later."""

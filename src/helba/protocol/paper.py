@@ -220,9 +220,9 @@ class PaperProfile(Profile):
         )
         if self.deployment.refresh == "client":
             wrong = inverse_residual(engine, design=design, inverse=inverse, layout=matrices)
-            moved = squared_change(engine, before=before, after=estimate, stages=matrices.sum_all)
+            moved = squared_change(engine, [(before, estimate)], stages=matrices.sum_all)
             passed = yield request_check(
-                engine, residual=wrong, change=moved, slots=self.check_slots
+                engine, residual=wrong, changes=[moved], slots=self.check_slots
             )
             if not passed:
                 return None

@@ -198,18 +198,22 @@ class Profile(ABC):
 
 
 def request_check(
-    engine: Engine, *, residual: EncryptedVector, change: EncryptedVector, slots: int
+    engine: Engine,
+    *,
+    residual: EncryptedVector,
+    changes: Sequence[EncryptedVector],
+    slots: int,
 ) -> Check:
-    """Return the check that two squared errors of a new model are small (`circuits.check`).
+    """Return the check that the squared errors of a new model are small (`circuits.check`).
 
-    Both are the same in all their slots, and are repeated over `slots`, `CHECK_SIGNS` or more.
+    They are the same in all their slots, and are repeated over `slots`, `CHECK_SIGNS` or more.
     """
     signs = [2 * (byte & 1) - 1 for byte in secrets.token_bytes(slots)]
     vector = signed_check(
         engine,
         [
             (engine.repeat(residual, slots), 2.0 * MOST_RESIDUAL**2),
-            (engine.repeat(change, slots), 2.0 * MOST_CHANGE**2),
+            *((engine.repeat(change, slots), 2.0 * MOST_CHANGE**2) for change in changes),
         ],
         signs=signs,
         noise=draw_uniform(slots, bound=0.5),

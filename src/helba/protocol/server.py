@@ -34,6 +34,7 @@ from helba.protocol.messages import (
     subject_of,
 )
 from helba.protocol.profile import RidingTest, Statistics
+from helba.protocol.summand import Summand, add_summands, read_summand
 from helba.protocol.work import AnswerWork, OpenRound
 
 __all__ = ["Server", "Status"]
@@ -127,8 +128,7 @@ class Server(Learning):
     def revoke(self, user: bytes) -> None:
         """Refuse a user from now on, and delete its keys. What it reported stays."""
         self.directory.revoke(user)
-        for work in self.worker.work:
-            work.tasks.pop(user, None)
+        self._forget_helper(user)
 
     def rotate(self, rotation: bytes) -> tuple[bytes, ...]:
         """Go on under a new collective key, with the same model; return what to send to users.
@@ -179,7 +179,7 @@ class Server(Learning):
         """Answer asks together; one that does not fit raises, or is refused."""
         replies: list[bytes] = []
         taken: dict[bytes, bytes] = {}
-        groups: list[dict[int, tuple[Ask, list[EncryptedVector]]]] = []
+        groups: list[dict[int, tuple[Ask, list[Summand]]]] = []
         for ask in asks:
             if taken.get(ask.round) == ask.user:  # a round that comes twice is one
                 continue
@@ -233,28 +233,23 @@ class Server(Learning):
             isinstance(work, AnswerWork) and round in work.users for work in self.worker.work
         )
 
-    def _contexts(self, ask: Ask) -> list[EncryptedVector]:
+    def _contexts(self, ask: Ask) -> list[Summand]:
         profile = self.profile
         if len(ask.parts) != profile.context_parts:
             raise DamagedData(f"an ask has {profile.context_parts} ciphertexts")
         if ask.slot >= self.deployment.users:
             raise InvalidInput("slot", ask.slot, f"below {self.deployment.users}")
         line = self.directory.line(ask.user)
+        shape = {"slots": profile.context_slots, "level": profile.context_level}
         return [
-            line.read(
-                part,
-                collective=self._engine,
-                slots=profile.context_slots,
-                level=profile.context_level,
-            )
-            for part in ask.parts
+            read_summand(part, line=line, collective=self._engine, **shape) for part in ask.parts
         ]
 
-    def _answer(self, group: dict[int, tuple[Ask, list[EncryptedVector]]]) -> list[bytes]:
+    def _answer(self, group: dict[int, tuple[Ask, list[Summand]]]) -> list[bytes]:
         first = next(iter(group.values()))[0]
         model = self.models[first.batch]
         parts = zip(*(vectors for _, vectors in group.values()), strict=True)
-        contexts = [self._engine.combine([(v, 1.0) for v in same]) for same in parts]
+        contexts = [add_summands(self._engine, same) for same in parts]
         test = name = None
         if 0 in group and first.batch == self.terms.number:
             name, test = self._riding_test()
@@ -263,6 +258,7 @@ class Server(Learning):
             self.rounds[ask.round] = OpenRound(user=ask.user)
         work = AnswerWork(
             users={ask.round: slot for slot, (ask, _) in group.items()},
+            askers=frozenset(ask.user for ask, _ in group.values()),
             model=model,
             round=self.round,
             contexts=contexts,
@@ -342,11 +338,11 @@ class Server(Learning):
             return (self._refuse(reply.task, "no task of this name is open"),)
         try:
             ended = self.worker.go_on(work, reply)
+            return tuple(self._complete(work, helper=reply.user)) if ended else ()
         except HelbaError as error:
             if work in self.worker.work:  # the reply was none: the task stays open
                 raise
             return tuple(self._fail(work, error))
-        return tuple(self._complete(work, helper=reply.user)) if ended else ()
 
     def _send(self, work: AnswerWork, comparison: EncryptedVector) -> list[bytes]:
         self.levels_left = comparison.levels_left

@@ -46,7 +46,7 @@ from helba.protocol.work import AnswerWork, OpenRound, OpenTask, TestWork, Updat
 __all__ = ["restore_server", "save_server"]
 
 MAGIC = b"\x89HELSRV\n"
-VERSION = 4
+VERSION = 5
 MOST_HEAD_BYTES = 1 << 30
 MOST_PARTS = 1 << 20
 COUNTS = ("round", "samples", "updates", "rejected", "levels_left", "last_error")
@@ -238,6 +238,7 @@ def _describe_work(work: Work, writer: _Writer) -> dict[str, Any]:
             "kind": "answer",
             **shared,
             "users": {name.hex(): slot for name, slot in work.users.items()},
+            "askers": [user.hex() for user in sorted(work.askers)],
             "round": work.round,
             "contexts": writer.vectors(work.contexts),
             "test": test,
@@ -376,6 +377,7 @@ def _read_work(saved: dict[str, Any], reader: _Reader, *, models: Mapping[int, M
         return AnswerWork(
             model=model,
             users={bytes.fromhex(key): slot for key, slot in saved["users"].items()},
+            askers=frozenset(map(bytes.fromhex, saved["askers"])),
             round=saved["round"],
             contexts=reader.vectors(saved["contexts"]),
             test=test,

@@ -49,6 +49,10 @@ class Work(ABC):
         assert self.job is not None
         return self.job
 
+    def open_to(self, user: bytes) -> bool:  # noqa: ARG002
+        """Whether this user may help with it."""
+        return True
+
     @abstractmethod
     def steps(self, profile: Profile, *, engine: Engine) -> JobSteps:
         """Return the computation from its beginning."""
@@ -56,13 +60,21 @@ class Work(ABC):
 
 @dataclass(kw_only=True)
 class AnswerWork(Work):
-    """The answer to the rounds of `users` (their slots), with a test in slot 0 or none."""
+    """The answer to the rounds of `users` (their slots), with a test in slot 0 or none.
+
+    Only the `askers` help with it: a wrong share would falsify somebody else's answer.
+    """
 
     users: dict[bytes, int]
+    askers: frozenset[bytes] = field(repr=False)
     round: int
     contexts: list[EncryptedVector]
     test: RidingTest | None
     test_name: bytes | None
+
+    def open_to(self, user: bytes) -> bool:
+        """Whether this user has asked."""
+        return user in self.askers
 
     def steps(self, profile: Profile, *, engine: Engine) -> JobSteps:
         """Return the comparison vector in the end."""

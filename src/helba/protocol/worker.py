@@ -2,7 +2,8 @@
 
 Levels come back as the deployment says: by a user's masked refresh, which leaves a task; by
 bootstrapping, at once; or not at all. A task is made for one helper, under its key; whoever else is
-online gets one of its own, and the first reply counts.
+online gets one of its own, and the first reply counts. With the answer to a round only its own user
+helps.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Worker:
     def tasks(self, user: bytes) -> tuple[bytes, ...]:
         """Return the tasks for one helper; the same until somebody has helped."""
         self._directory.require(user)
-        return tuple(self._task(work, user).data for work in self.work)
+        return tuple(self._task(work, user).data for work in self.work if work.open_to(user))
 
     def begin(self, work: Work, *, helper: bytes) -> bool:
         """Start a computation and return whether it has ended. An error takes it off again.
@@ -84,15 +85,23 @@ class Worker:
         error of the computation itself ends it.
         """
         result = self._result(work, reply)
-        for task in work.tasks.values():
-            self.closed.add(task.name)
-        work.tasks.clear()
+        self._close_tasks(work)
         try:
             work.running.resume(result)
             return self._go_on(work, helper=reply.user)
         except BaseException:
             self.work.remove(work)
             raise
+
+    def drop(self, work: Work) -> None:
+        """Give a computation up; replies that still come are late."""
+        self._close_tasks(work)
+        self.work.remove(work)
+
+    def _close_tasks(self, work: Work) -> None:
+        for task in work.tasks.values():
+            self.closed.add(task.name)
+        work.tasks.clear()
 
     def _go_on(self, work: Work, *, helper: bytes) -> bool:
         """As far as the server can alone; then a task is left."""

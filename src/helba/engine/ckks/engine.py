@@ -22,6 +22,7 @@ from helba.engine.ckks.correction import DivisionCorrection
 from helba.engine.ckks.exchanges import CkksExchanges
 from helba.engine.ckks.polynomial import encoder_of
 from helba.engine.ckks.process import require_own_randomness
+from helba.engine.ckks.summing import ResidueSum
 from helba.engine.ckks.template import (
     COEFFICIENTS,
     EVALUATIONS,
@@ -29,6 +30,7 @@ from helba.engine.ckks.template import (
     read_residues,
 )
 from helba.engine.ckks.wire import LIBRARY, CiphertextForm
+from helba.engine.collecting import PayloadSum
 from helba.engine.engine import Engine
 from helba.engine.keys import EvaluationKey, PublicKey, ReencryptionKey, SecretKey
 from helba.engine.leaving import draw_coefficient_flood, draw_slot_flood
@@ -110,7 +112,8 @@ class CkksEngine(CkksExchanges, Engine):
         plaintext = self._plaintext(clear, level=body.level, degree=1)
         return self._timed("multiply_plain", self._context.EvalMult, body.payload, plaintext)
 
-    def _prepare(self, clear: Array, level: int) -> Any:
+    def _prepare(self, clear: Array, level: int, slots: int) -> Any:  # noqa: ARG002
+        """A period is enough: it is the same polynomial as that of all slots."""
         return self._encode(clear, level=level, degree=1, slots=len(clear))
 
     def _add_prepared(self, body: Body, prepared: Any) -> Any:
@@ -122,6 +125,23 @@ class CkksEngine(CkksExchanges, Engine):
 
     def _multiply_prepared(self, body: Body, prepared: Any) -> Any:
         return self._timed("multiply_plain", self._context.EvalMult, body.payload, prepared)
+
+    def _prepare_whole(self, clear: Array, level: int, slots: int) -> Any:  # noqa: ARG002
+        """At scale 1."""
+        unscaled = clear / self._scales[level]
+        return self._encode(unscaled, level=level, degree=1, slots=len(clear))
+
+    def _sum_whole(self, bodies: Sequence[Body], prepared: Sequence[Any]) -> Any:
+        total: Any = None
+        for body, factor in zip(bodies, prepared, strict=True):
+            part = self._multiply_prepared(body, factor)
+            if total is None:
+                total = part
+            else:
+                self._timed("add", self._context.EvalAddInPlace, total, part)
+        total.SetNoiseScaleDeg(1)  # OpenFHE has counted the scale of the factors, which is 1
+        total.SetScalingFactor(self._scales[bodies[0].level])
+        return total
 
     def _copy(self, body: Body) -> Any:
         return self._timed("add", body.payload.Clone)
@@ -217,16 +237,19 @@ class CkksEngine(CkksExchanges, Engine):
         return corrected
 
     def _flood(self, body: Body, slots: int, amount: float) -> Any:
-        """One polynomial has both halves of the noise: slots repeat over all of the ring's."""
+        """A fresh encryption of zero, and one polynomial with both halves of the noise."""
         require_own_randomness()
         level, context, encoder = body.level, self._context, encoder_of(self.parameters)
-        fresh = self._encrypt(draw_slot_flood(slots, amount=amount), level)
+        zero = self._plaintext(np.zeros(slots), level=level, degree=1)
+        fresh = self._timed("flood", context.Encrypt, self.public_key._payload, zero)
+        uniform = draw_slot_flood(slots, amount=amount)
         spread = draw_coefficient_flood(self.parameters.ring_dim, slots=slots, amount=amount)
-        noise = self._timed("flood", encoder.encode, spread * self._scales[level], level=level)
-        shown = encoder.ciphertext(noise, None, level=level, tag=self.public_key.tag)
-        shown.SetSlots(slots)
-        flooded = self._timed("flood", context.EvalAdd, body.payload, fresh)
-        return self._timed("flood", context.EvalAdd, flooded, shown)
+        noise = self._timed(
+            "flood", encoder.plaintext, spread * self._scales[level], slots=uniform, level=level
+        )
+        self._timed("flood", context.EvalAddInPlace, fresh, body.payload)
+        self._timed("flood", context.EvalAddInPlace, fresh, noise)
+        return fresh
 
     # -- bootstrapping; exchanges with a helper are in `CkksExchanges`
 
@@ -250,6 +273,9 @@ class CkksEngine(CkksExchanges, Engine):
         if kind in ("opening reply", "pending opening"):
             return read_residues(data, ring_dim=2 * slots, moduli=self._last_moduli)
         return self._form(FORMS[kind], slots, level).load(data)
+
+    def _new_sum(self, slots: int, level: int) -> PayloadSum:
+        return ResidueSum(self._form(FORMS["vector"], slots, level))
 
     def _form(self, form: str, slots: int, level: int) -> CiphertextForm:
         """What ciphertexts of one shape have in common, from a fresh one; made once for each."""

@@ -40,13 +40,21 @@ class PolynomialEncoder:
 
     def encode(self, coefficients: Array, *, level: int) -> Any:
         """Return OpenFHE's polynomial with these coefficients, rounded, at `level`."""
-        degree, encoder = len(coefficients), self._encoder
-        at_odd_powers = (
-            np.fft.ifft(coefficients * self._twist) * degree
-        )  # of exp(i pi/N): 1, 3, ...
-        slots = at_odd_powers[self._powers] / encoder.GetScalingFactorReal(level)
-        plaintext = encoder.MakeCKKSPackedPlaintext(slots.tolist(), 1, level, None, degree // 2)
+        plaintext, encoder = self.plaintext(coefficients, level=level), self._encoder
         return encoder.EvalAdd(self._zero(encoder, level), plaintext).GetElements()[0]
+
+    def plaintext(self, coefficients: Array, *, slots: Array | None = None, level: int) -> Any:
+        """Return a plaintext with these coefficients and, repeated over all slots, `slots`.
+
+        Rounded as one. It can be added to ciphertexts of any key.
+        """
+        degree, encoder = len(coefficients), self._encoder
+        at_odd_powers = np.fft.ifft(coefficients * self._twist)  # of exp(i pi/N): 1, 3, ...
+        values = at_odd_powers[self._powers]
+        values *= degree / encoder.GetScalingFactorReal(level)
+        if slots is not None:
+            values.reshape(-1, len(slots))[:] += slots
+        return encoder.MakeCKKSPackedPlaintext(values, 1, level, None, degree // 2)
 
     def ciphertext(self, first: Any, second: Any, *, level: int, tag: str) -> Any:
         """Return a ciphertext of these polynomials, for any key; None is the polynomial 0."""
