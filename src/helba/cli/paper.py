@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from helba.cli.options import Json, whole_number
+from helba.cli.options import Jobs, Json, Repetitions, Seed, whole_number
 
 __all__ = ["app"]
 
 app = typer.Typer(help="What the paper says, recomputed.")
+
+DEFAULT_OUT = Path("results") / "paper"
+SECTIONS = {
+    "figure1": "Figure 1: regret on the toy problem, in the clear and encrypted.",
+    "figure2": "Figure 2: regret at 128, 192 and 256 bits of security, encrypted.",
+    "table1": "Table 1: time at 128, 192 and 256 bits of security, encrypted.",
+    "bounds": "Bounds on updates and regret beside observations, and the paper's depth.",
+    "comparison": "HELBA beside plaintext and local differential privacy.",
+    "scaling": "How time and bytes grow with features and arms.",
+    "replay": "A replay of logged data.",
+}
+
+Out = Annotated[
+    Path, typer.Option(help="folder for the report and all it is made of; resumes what it holds")
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="within 15 minutes on 2 cores: spares ciphertexts")
+]
+Rounds = Annotated[int, whole_number("--horizon", text="rounds of the toy problem")]
+Encrypted = Annotated[
+    int | None,
+    whole_number(
+        text="repetitions of Figure 1 on ciphertexts, the rest simulated: 2, or 1 if quick"
+    ),
+]
+Engine = Annotated[
+    str, typer.Option(help="ckks, or simulate: nothing is encrypted, where OpenFHE is not at hand")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="make again what another version made")
+]
 
 
 @app.callback()
@@ -36,3 +69,51 @@ def paper_depth(
         columns = ("step", "iterations", "levels", "note")
         values = [[row[column] for column in columns] for row in rows]
         print_table(f"round {number}, d = {dim}, K = {arms}", columns=columns, rows=values)
+
+
+def _command(names: Sequence[str], *, text: str) -> Callable[..., None]:
+    """Return the command that reproduces these sections."""
+
+    def reproduce_sections(
+        out: Out = DEFAULT_OUT,
+        quick: Quick = False,
+        engine: Engine = "ckks",
+        repetitions: Repetitions = 25,
+        horizon: Rounds = 130,
+        encrypted: Encrypted = None,
+        seed: Seed = 0,
+        jobs: Jobs = None,
+        overwrite: Overwrite = False,
+        as_json: Json = False,
+    ) -> None:
+        from helba.experiments.report import print_json, print_table
+        from helba.experiments.reproduction.run import reproduce
+        from helba.experiments.reproduction.scope import Scope, ciphertext_repetitions
+
+        wanted = encrypted
+        if wanted is None:
+            wanted = ciphertext_repetitions(quick=quick, repetitions=repetitions)
+        scope = Scope(
+            quick=quick,
+            seed=seed,
+            repetitions=repetitions,
+            horizon=horizon,
+            encrypted_repetitions=wanted,
+            engine=engine,
+        )
+        report = reproduce(names, scope=scope, out=out, jobs=jobs, overwrite=overwrite)
+        if as_json:
+            print_json(report)
+            return
+        for section in report["sections"]:
+            for table in section["tables"]:
+                print_table(table["caption"], columns=table["columns"], rows=table["rows"])
+        print(f"report: {report['report']}")
+
+    reproduce_sections.__doc__ = text
+    return reproduce_sections
+
+
+for _name, _text in SECTIONS.items():
+    app.command(_name)(_command([_name], text=_text))
+app.command("all")(_command(list(SECTIONS), text="All of it, as one report."))

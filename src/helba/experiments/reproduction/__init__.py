@@ -1,0 +1,1 @@
+"""The paper's experiments, recomputed and written up; see `run.reproduce`."""

@@ -1,0 +1,26 @@
+"""Whether a measurement had the processors it wanted, or waited for others to leave them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["DISTURBED", "waiting_share"]
+
+# From this share of waiting on, a time says more about the machine than about the work.
+DISTURBED = 0.05
+
+
+def waiting_share(folder: Path = Path("/proc/self/task")) -> float | None:
+    """Return which share of the time that this process's threads could have run they waited.
+
+    Linux counts it for every thread that still lives (schedstat: nanoseconds on a processor, then
+    waiting for one); None where nobody does.
+    """
+    ran = waited = 0
+    try:
+        for thread in folder.iterdir():
+            fields = (thread / "schedstat").read_text(encoding="ascii").split()
+            ran, waited = ran + int(fields[0]), waited + int(fields[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return waited / (ran + waited) if ran + waited else None

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helba.experiments.reproduction.contention import waiting_share
+
+
+def write(folder: Path, *threads: str) -> Path:
+    for number, text in enumerate(threads):
+        (folder / str(number)).mkdir()
+        (folder / str(number) / "schedstat").write_text(text)
+    return folder
+
+
+def test_waiting_share_is_that_of_all_threads(tmp_path):
+    assert waiting_share(write(tmp_path, "60 30 5\n", "10 0 1\n")) == pytest.approx(0.3)
+
+
+def test_waiting_share_is_unknown_where_nobody_counts(tmp_path):
+    assert waiting_share(tmp_path / "nowhere") is None
+    assert waiting_share(write(tmp_path, "odd\n")) is None
+
+
+def test_waiting_share_of_a_process_that_never_ran_is_unknown(tmp_path):
+    assert waiting_share(write(tmp_path, "0 0 0\n")) is None
