@@ -1,6 +1,6 @@
 # Every target sets the project up first. PYTHON=... names the Python to use, ARGS=... adds
 # options to the command that is run.
-.PHONY: help setup demo test check check-core bench docs lock clean
+.PHONY: help setup demo test check check-core bench docs tables lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 14
@@ -27,11 +27,16 @@ bench: setup ## time a round in the clear, then one on ciphertexts
 	.venv/bin/helba bench plain
 	.venv/bin/helba bench round $(ARGS)
 
-docs: setup ## rewrite the tables and the plot of README.md and docs/ from their commands
+# MkDocs stays below 2 (pyproject.toml), so what Material says about that version is no news.
+docs: setup ## build the documentation as a site, into site/; any warning fails
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet $(ARGS)
+	@echo "helba: open site/index.html"
+
+tables: setup ## rewrite the tables and the plot of README.md and docs/ from their commands
 	.venv/bin/python scripts/document $(ARGS)
 
 lock: ## write locks/ from pyproject.toml; ARGS=--upgrade takes newer versions
 	@./scripts/lock $(ARGS)
 
-clean: ## remove .venv and all caches; results/ stays
-	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+clean: ## remove .venv, the site and all caches; results/ stays
+	rm -rf .venv site .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

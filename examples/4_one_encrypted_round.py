@@ -12,7 +12,7 @@ from helba.protocol.bandit import deployment_for
 # parameters at 128 bits of security. Nothing in it is secret.
 problem = helba.make_problem("toy", seed=0)
 settings = helba.settings_for(problem, horizon=130)
-deployment = deployment_for(settings, engine="ckks", security=128)
+deployment = deployment_for(settings, engine="ckks", security=128, latency="single")
 parameters = deployment.parameters
 print(f"N = {parameters.ring_dim}, log2(QP) = {parameters.log2_qp}, depth {parameters.depth}")
 

@@ -56,7 +56,8 @@ def test_lock_holds_hashed_pins_and_no_address(name: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_lock_meets_what_pyproject_asks_for(version: str) -> None:
-    requirements = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    extras = PROJECT["optional-dependencies"]
+    requirements = [*PROJECT["dependencies"], *extras["dev"], *extras["docs"]]
     assert find_unmet(requirements, pins=read_pins(f"py{version}"), version=version) == []
 
 
