@@ -8,6 +8,7 @@ import pytest
 
 from helba.errors import InvalidInput
 from helba.planning.clearing import clearing_noise, leaving_noise
+from helba.planning.draft import LEAST_COVER
 from helba.planning.planner import make_plan
 from helba.planning.request import KEY_MODES, PlanRequest
 from helba.planning.score import ScoreLayout
@@ -44,7 +45,7 @@ def test_noise_of_leaving_is_counted_and_small(users: int) -> None:
     layout = ScoreLayout(dim=2, arms=2, users=users)
     added = leaving_noise(layout.compare_slots, parameters=plan.parameters)
     added += clearing_noise(layout, parameters=plan.parameters)
-    assert 0.0 < added < plan.comparison_error < plan.flood / 100
+    assert 0.0 < added < plan.comparison_error <= plan.flood / LEAST_COVER
 
 
 def test_server_keeps_keys_for_each_user_by_the_mode() -> None:

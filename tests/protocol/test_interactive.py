@@ -247,6 +247,20 @@ def test_oldest_of_too_many_waiting_rounds_is_given_up_and_may_be_asked_again(
     assert table.server.round == 3
 
 
+def test_user_who_asks_again_and_again_gives_up_its_own_rounds_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(learning, "MOST_WAITING_OF_ONE", 2)
+    table = open_table()
+    bob = table.new_user()
+    assert table.server.receive(table.ask(ARMS, user=bob)) == ()
+    for _ in range(5):
+        assert table.server.receive(table.ask(ARMS)) == ()
+    assert len(table.round_tasks()) == 2
+    assert len(table.round_tasks(bob)) == 1
+    assert table.server.round == 3
+
+
 # -- wrong shares in a round
 
 

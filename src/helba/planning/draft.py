@@ -51,6 +51,8 @@ __all__ = ["LEAST_LEVELS", "METHOD_MARGIN", "Draft", "Limit", "Workshop"]
 METHOD_MARGIN = 16.0
 # The error of the estimate enlarges the confidence radius, so it may be a tenth of it at most.
 MOST_ESTIMATE_ERROR = 0.1
+# The flood of an answer is at least so many times the error of CKKS that it covers.
+LEAST_COVER = 32.0
 # Past this, comparisons of the paper's profile diverge where two arms tie.
 MOST_TIE_NOISE = 1e-2
 # The refinement of an estimate, uncut, and the refresh after it.
@@ -264,9 +266,12 @@ class Workshop:
             noise = comparison_noise(
                 self.sign, slots=compared, parameters=parameters, renewed=renewed
             )
-            # Entries are (1 + P)/2; a product of them adds up their errors.
+            # Entries are (1 + P)/2; a product of them adds up their errors, and entries and
+            # products may be renewed.
             tree = self.method == "product" and settings.arms > 2
-            noise *= (self.layout.padded_arms if tree else 1) / 2.0
+            noise /= 2.0
+            if tree:
+                noise = self.layout.padded_arms * (noise + 2.0 * renewed)
             noise += clearing_noise(self.layout, parameters=parameters)
             noise += leaving_noise(compared, parameters=parameters)
             flood = answer_flood(arms=settings.arms, method=self.method)
@@ -284,6 +289,8 @@ class Workshop:
                 keys=self.request.keys,
             )
             if relative > self.sign.resolution or noise > METHOD_MARGIN * CKKS_NOISE:
+                return Limit.PRECISION
+            if noise * LEAST_COVER > flood:
                 return Limit.PRECISION
             if self.request.gaps == "hidden":
                 shown = self.disclosure(extent)

@@ -299,8 +299,7 @@ def comparison_noise(
 ) -> float:
     """Return a bound on what CKKS adds to P(x) itself, for a given x.
 
-    Where a round is cut, `renewed` is what a renewal adds, and one may come before every stage and
-    after the last.
+    Where a round is cut, `renewed` is what a renewal adds, and one may come before every stage.
     """
     model = NoiseModel(parameters)
     added = model.rescaling(slots) + model.pending_key_switching(slots)
@@ -308,7 +307,7 @@ def comparison_noise(
     for stage in sign.stages:
         own = added * sum(abs(c) * (2 * k + 1) ** 2 for k, c in enumerate(stage))
         total = (total + renewed) * _slope(stage) + own
-    return total + renewed
+    return total
 
 
 @lru_cache(maxsize=1024)

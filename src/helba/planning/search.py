@@ -24,6 +24,7 @@ from helba.planning.calibration import Calibration
 from helba.planning.chain import levels_of
 from helba.planning.draft import LEAST_LEVELS, Draft, Limit, Workshop
 from helba.planning.extent import count_updates
+from helba.planning.flooding import answer_flood
 from helba.planning.matrix import MatrixLayout
 from helba.planning.model import ModelAssembly
 from helba.planning.paper_packing import PaperLayout
@@ -58,6 +59,8 @@ BOOTSTRAP_RING = 1 << 16
 # Noise that is comfortable: the inverse's error, and that of the comparison vector.
 COMFORTABLE_INVERSE = 1e-3
 COMFORTABLE_COMPARISON = CKKS_NOISE
+# How many times as large the flood is that covers the latter.
+COMFORTABLE_FLOOD = 256
 # Memory of the rotation keys, at most: up to dimension 16, beyond, and without a user's help, which
 # takes rings of more levels.
 KEY_BYTES_OF_SMALL = 2 << 30
@@ -87,6 +90,7 @@ def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Lim
     best: Found | None = None
     hits: set[Limit] = set()  # of the largest ring that has the levels at all
     for cut_round in (False, True) if _may_cut(request) else (False,):
+        smallest = RING_DIMS[-1]  # that carries it; cut, the next one may save refreshes
         for ring_dim in _rings(request):
             found, hit = _best_of_ring(
                 request, ring_dim=ring_dim, calibration=calibration, cut_round=cut_round
@@ -94,9 +98,10 @@ def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Lim
             if found is None:
                 hits = hit if hit - {Limit.LEVELS} or not hits else hits
                 continue
+            smallest = min(smallest, ring_dim)
             if best is None or _rank(found.draft, request) < _rank(best.draft, request):
                 best = found
-            if not cut_round and not _may_gain(best.workshop):
+            if not _may_gain(best.workshop) and (not cut_round or ring_dim > smallest):
                 break
     if best is not None:
         return _with_comfortable_scale(best)
@@ -354,6 +359,8 @@ def _with_comfortable_scale(best: Found) -> Found:
     request = best.workshop.request
     if request.scale_bits is not None or request.profile == "paper" or best.workshop.start:
         return best
+    flood = answer_flood(arms=request.arms, method=best.workshop.method)
+    comfortable = min(COMFORTABLE_COMPARISON, flood / COMFORTABLE_FLOOD)
     for bits in range(LEAST_SECURE_SCALE_BITS, chosen.scale_bits):
         parameters = largest_scale(
             ring_dim=chosen.ring_dim,
@@ -368,7 +375,7 @@ def _with_comfortable_scale(best: Found) -> Found:
         if (
             isinstance(draft, Draft)
             and draft.inverse_error <= COMFORTABLE_INVERSE
-            and draft.comparison_error <= COMFORTABLE_COMPARISON
+            and draft.comparison_error <= comfortable
             and draft.refreshes_per_update <= best.draft.refreshes_per_update
         ):
             return replace(best, draft=draft)

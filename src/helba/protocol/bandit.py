@@ -261,7 +261,7 @@ class EncryptedBandit(Policy):
                 return reply
             if isinstance(message, Refusal):
                 return message.reason
-        raise RunFailed("the server does not answer")
+        return "it gave the round up"
 
     def _help(self) -> tuple[bytes, ...]:
         """Do what the server asks for until it asks no more, or answers."""

@@ -32,8 +32,10 @@ __all__ = ["Learning"]
 
 # Models that rounds in flight may still have been asked under.
 KEPT_MODELS = 2
-# Rounds that may wait for their users' help at once; the oldest is given up for another.
+# Rounds that may wait for their users' help at once, of all users and of one; the oldest is given
+# up for another.
 MOST_WAITING_ANSWERS = 1024
+MOST_WAITING_OF_ONE = 8
 
 
 class Learning(ABC):
@@ -231,10 +233,18 @@ class Learning(ABC):
             return self._fail(work, error)
         if ended:
             return self._complete(work, helper=helper)
-        waiting = [each for each in self.worker.work if isinstance(each, AnswerWork)]
-        for oldest in waiting[: max(0, len(waiting) - MOST_WAITING_ANSWERS)]:
-            self._give_up(oldest, "its user has not helped in time: ask again")
+        if isinstance(work, AnswerWork):
+            self._limit_waiting(work)
         return []
+
+    def _limit_waiting(self, newest: AnswerWork) -> None:
+        """Give up the oldest rounds of the same user, and of all, that wait beside the newest."""
+        waiting = [each for each in self.worker.work if isinstance(each, AnswerWork)]
+        same = [each for each in waiting if each.askers & newest.askers]
+        late = same[: max(0, len(same) - MOST_WAITING_OF_ONE)]
+        rest = [each for each in waiting if each not in late]
+        for oldest in (*late, *rest[: max(0, len(rest) - MOST_WAITING_ANSWERS)]):
+            self._give_up(oldest, "its user has not helped in time: ask again")
 
     def _forget_helper(self, user: bytes) -> None:
         """Give up what is being answered for a user who is served no more, and its tasks."""
