@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from helba.planning.draft import MOST_TIE_NOISE
+from helba.errors import RunFailed
+from helba.planning.draft import LEAST_COVER, MOST_TIE_NOISE
 from helba.planning.paper_workload import paper_tie_noise
 from helba.planning.parameters import insecure_parameters
 from helba.planning.planner import make_plan
@@ -21,8 +24,11 @@ def test_rotation_keys_stay_within_their_memory(dim: int, arms: int, gibibytes: 
 
 def test_argmax_by_product_is_preferred_where_it_fits_and_can_be_told() -> None:
     assert make_plan(PlanRequest(dim=8, arms=8, horizon=1000)).method == "product"
-    cut = make_plan(PlanRequest(dim=16, arms=16, horizon=1000, latency="interactive"))
-    assert cut.method == "product"  # a round that is cut has the levels for it
+    request = PlanRequest(dim=16, arms=16, horizon=1000, latency="interactive")
+    cut = make_plan(request)
+    assert cut.method == "sum"  # it has the levels for a product, but not the precision
+    with pytest.raises(RunFailed, match="noise outgrows"):
+        make_plan(replace(request, argmax="product", ring_dim=cut.parameters.ring_dim))
     crowded = make_plan(PlanRequest(dim=16, arms=16, horizon=1000, latency="single"))
     assert crowded.method == "sum"
     assert "do not fit" in next(c.reason for c in crowded.reasons if c.name == "argmax")
@@ -32,6 +38,13 @@ def test_argmax_by_product_is_preferred_where_it_fits_and_can_be_told() -> None:
         told.seconds_per_round
         < make_plan(PlanRequest(dim=8, arms=8, horizon=1000)).seconds_per_round
     )
+
+
+@pytest.mark.parametrize(("dim", "arms"), [(2, 2), (4, 8), (16, 16), (4, 64)])
+@pytest.mark.parametrize("latency", ["single", "interactive"])
+def test_flood_of_an_answer_covers_the_error_of_ckks(dim: int, arms: int, latency: str) -> None:
+    plan = make_plan(PlanRequest(dim=dim, arms=arms, horizon=1000, latency=latency))
+    assert LEAST_COVER * plan.comparison_error <= plan.flood
 
 
 def test_long_rounds_of_the_paper_are_cut_and_not_refused_for_their_depth():

@@ -104,7 +104,10 @@ def _comparison(workshop: Workshop, draft: Draft) -> tuple[Choice, ...]:
         way, why = "sum", "as asked; shows the order of the arms"
     elif layout.arms <= limit:
         way = "sum"
-        why = "a product shows less, but its levels and keys do not fit here; shows the order"
+        why = (
+            "a product shows less, but its levels and keys do not fit here, or noise would pass "
+            "what its flood covers; shows the order"
+        )
     else:
         way, why = "sum", f"a product would drown in the noise past {limit} arms; shows the order"
     return (
