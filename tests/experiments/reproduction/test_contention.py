@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from helba.experiments.reproduction.contention import waiting_share
+from helba.experiments.reproduction.contention import say_disturbed, waiting_share
 
 
 def write(folder: Path, *threads: str) -> Path:
@@ -25,3 +25,12 @@ def test_waiting_share_is_unknown_where_nobody_counts(tmp_path):
 
 def test_waiting_share_of_a_process_that_never_ran_is_unknown(tmp_path):
     assert waiting_share(write(tmp_path, "0 0 0\n")) is None
+
+
+def test_runs_that_waited_are_named_with_their_share():
+    runs = {"one": {"waiting_share": 0.01}, "two": {"waiting_share": 0.23}, "three": {}}
+    (text,) = say_disturbed(runs)
+    assert "two (23%)" in text
+    assert "one" not in text
+    assert "three" not in text
+    assert say_disturbed({"one": runs["one"], "three": runs["three"]}) == []

@@ -103,7 +103,6 @@ def test_figure_1_pairs_every_repetition_with_its_twin(sections, results):
     rows = table_of(sections["figure1"], "paired")
     counts = [(row["algorithm"], row["engine"], row["repetitions"]) for row in rows]
     assert counts == [
-        ("HELBA", "ckks+simulate", 3),
         ("HELBA", "ckks", 1),
         ("HELBA", "simulate", 2),
         ("HELBA, sqrt bonus", "simulate", 3),
@@ -111,7 +110,7 @@ def test_figure_1_pairs_every_repetition_with_its_twin(sections, results):
     # Only a certified tie may go another way than in the clear.
     runs = [found for found in results.values() if found.get("algorithm") == "helba"]
     tied = sum(found["ties"] > 0 for found in runs if found["engine"] != "plain")
-    assert rows[0]["repetitions_that_differ"] <= tied
+    assert sum(row["repetitions_that_differ"] for row in rows[:2]) <= tied
     assert all(found["disagreements_outside_ties"] == 0 for found in runs if "ties" in found)
 
 

@@ -72,15 +72,18 @@ def assemble(results: Results, *, scope: Scope, folder: Path) -> Section:
         name="bounds",
         title="Bounds beside observations",
         paragraphs=[
-            "The runs are those of Figure 1; every bound on updates is proven, every bound on "
-            f"regret holds with probability {1.0 - settings.delta:g}. "
+            "The runs are those of Figure 1. Bounds on updates are proven, but for the one as "
+            "printed in the paper; on ciphertexts they presume that noise stays within the plan's "
+            "bound of eight standard deviations. Bounds on regret hold with probability "
+            f"{1.0 - settings.delta:g} at least, less that of clipping a reward. "
             f"{_say_what_is_passed(groups)}",
             f"The growth rule alone forces {forced} updates in {scope.horizon} rounds with eta = "
             f"{settings.growth:g}; the paper tells about 20 (erratum 16) for HELBA and 11 for "
             "RSOFUL and RSOFUL-Tr.",
             "On the toy problem the regret bounds of HELBA are no better than 2 S L T, the most "
-            f"that {scope.horizon} rounds can cost: they are asymptotic, and the figure shows from "
-            "which horizon on they say something. The paper's theorem does "
+            f"that {scope.horizon} rounds can cost: they say nothing at this horizon, and the "
+            "figure "
+            "shows from which one on they do. The paper's theorem does "
             f"{'' if premises.applies else 'not '}apply to it: it needs lambda >= L^2 "
             "(erratum 12).",
         ],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-__all__ = ["DISTURBED", "waiting_share"]
+__all__ = ["DISTURBED", "say_disturbed", "waiting_share"]
 
 # From this share of waiting on, a time says more about the machine than about the work.
 DISTURBED = 0.05
@@ -24,3 +26,17 @@ def waiting_share(folder: Path = Path("/proc/self/task")) -> float | None:
     except (OSError, ValueError, IndexError):
         return None
     return waited / (ran + waited) if ran + waited else None
+
+
+def say_disturbed(runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a paragraph about runs, by their labels, that waited for a processor; or none."""
+    shares = {label: run.get("waiting_share") or 0.0 for label, run in runs.items()}
+    listed = ", ".join(
+        f"{label} ({share:.0%})" for label, share in shares.items() if share > DISTURBED
+    )
+    if not listed:
+        return []
+    return [
+        "Not a clean measurement: threads waited for a processor for a share of the time in "
+        f"{listed}. Do not rely on these times, nor on ratios and exponents made from them."
+    ]

@@ -53,7 +53,12 @@ code { font-size: 0.85em; overflow-wrap: anywhere; }
 RUN_COLUMNS = (
     "run",
     "engine",
+    "profile",
+    "bonus",
+    "latency",
+    "seed",
     "rounds",
+    "updates",
     "agreement with the twin",
     "security",
     "limit and margin",
@@ -160,7 +165,9 @@ def _describe_run(run: Mapping[str, Any]) -> list[Any]:
     return [
         run.get("title"),
         _engine(run),
+        *(run.get(name) for name in ("profile", "bonus", "latency", "seed")),
         run.get("rounds", run.get("horizon")),
+        run.get("updates"),
         run.get("agreement"),
         security,
         margin,

@@ -26,8 +26,9 @@ class Paired:
 
     In `different` repetitions the two played other arms in some round, in `rounds_different` rounds
     altogether. `error` is the standard error of the `mean`. `t_test` and `wilcoxon` are two-sided
-    p-values, None where every difference is 0. The mean difference is shown to be within `margin`
-    of 0 by two one-sided tests at 5 % (None for one repetition).
+    p-values. The mean difference is shown to be within `margin` of 0 by two one-sided tests at 5 %.
+    All three are None where the differences do not vary: then no test says anything, and
+    `share_below` bounds the share of draws that differ at all.
     """
 
     count: int
@@ -41,6 +42,11 @@ class Paired:
     margin: float | None
 
     @property
+    def share_below(self) -> float:
+        """At 95 %, fewer draws than this differ, if none of these repetitions did."""
+        return float(1.0 - LEVEL ** (1.0 / self.count))
+
+    @property
     def equal(self) -> bool:
         """Whether every repetition had exactly the same regret."""
         return self.largest == 0.0
@@ -48,7 +54,12 @@ class Paired:
     def describe(self) -> str:
         """Return what the numbers say, as one sentence."""
         if self.different == 0 and self.equal:
-            return f"the same arms in every round of all {self.count} repetitions"
+            if self.count == 1:
+                return "the same arms in every round of the one repetition"
+            return (
+                f"the same arms in every round of all {self.count} repetitions, so that at 95 % "
+                f"fewer than {self.share_below:.0%} of draws differ at all"
+            )
         arms = (
             f"other arms in {self.rounds_different} rounds of {self.different} of {self.count} "
             "repetitions"
@@ -84,17 +95,15 @@ def compare_paired(first: Sequence[Play], second: Sequence[Play]) -> Paired:
         mean=mean,
         error=error,
         largest=max(map(abs, differences)),
-        t_test=None if not any(differences) or error is None else _t_test(mean, error, count),
+        t_test=_t_test(mean, error, count) if error else None,
         wilcoxon=_wilcoxon(differences),
-        margin=None if error is None else _margin(mean, error, count),
+        margin=_margin(mean, error, count) if error else None,
     )
 
 
 def _t_test(mean: float, error: float, count: int) -> float:
     from scipy import stats
 
-    if error == 0.0:
-        return 0.0
     return float(2.0 * stats.t.sf(abs(mean / error), count - 1))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from helba.experiments.reproduction.clear import clear_unit
+from helba.experiments.reproduction.contention import say_disturbed
 from helba.experiments.reproduction.panel import Panel, draw_panels, regret_curve, write_table
 from helba.experiments.reproduction.play import command_of, play_single, run_of
 from helba.experiments.reproduction.scope import Scope
@@ -172,7 +173,8 @@ def _paragraphs(played: dict[str, Any], *, scope: Scope) -> list[str]:
             f"Over {rounds} rounds on {_engine(scope)} HELBA made {regret:.0f} mistakes, with "
             f"{played['updates']} updates of the model; its plaintext twin, on the same history, "
             f"played the same arm in {played['agreement']:.1%} of the rounds, and "
-            f"{played['disagreements_outside_ties']} differed outside certified ties."
+            f"{played['disagreements_outside_ties']} differed outside certified ties. The tuned "
+            "radius of OFUL was tuned on other orders of the same images."
         ),
     ]
     if rounds < HORIZON:
@@ -182,7 +184,7 @@ def _paragraphs(played: dict[str, Any], *, scope: Scope) -> list[str]:
         )
     if not scope.really_encrypted:
         paragraphs.append("This run was simulated: nothing was encrypted.")
-    return paragraphs
+    return paragraphs + say_disturbed({"the encrypted run": played})
 
 
 def _figure(results: Results, *, scope: Scope, folder: Path) -> Figure:

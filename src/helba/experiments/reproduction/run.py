@@ -64,7 +64,7 @@ def reproduce(
                 "environment": environment,
                 "sections": [_describe(section, folder=out) for section in written],
                 "units": [_describe_unit(unit, kept=kept, before=before) for unit in units],
-                "report": str(out / "report.html"),
+                "report": "report.html",
             }
             write_html(written, path=out / "report.html", environment=environment)
             text = json.dumps(strict(report), indent=1, allow_nan=False)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from helba.experiments.reproduction.clear import clear_unit
+from helba.experiments.reproduction.contention import say_disturbed
 from helba.experiments.reproduction.cost import Cost, fit_exponent, split_cost
 from helba.experiments.reproduction.panel import Curve, Panel, draw_panels, write_table
 from helba.experiments.reproduction.play import command_of, play_single, run_of
@@ -78,7 +79,12 @@ def assemble(results: Results, *, scope: Scope, folder: Path) -> Section:
     return Section(
         name="scaling",
         title="Cost against dimension, arms and horizon",
-        paragraphs=_paragraphs(scope, costs=costs),
+        paragraphs=[
+            *_paragraphs(scope, costs=costs),
+            *say_disturbed(
+                {f"d = {d}, K = {k}": results[_size_name((d, k))] for d, k in _sizes(scope)}
+            ),
+        ],
         tables=tables,
         figures=(
             _size_figure(scope, costs=costs, folder=folder),
@@ -200,7 +206,8 @@ def _exponent_table(horizons: Table, *, scope: Scope, costs: dict[Size, Cost]) -
     return Table(
         name="scaling-exponents",
         caption=(
-            "Measured exponents: slopes of least-squares lines through logarithms, with their "
+            "Exponents, measured or computed as the last column says: slopes of least-squares "
+            "lines through logarithms, with their "
             "standard errors. They hold for the range in the table; parameters change in steps, so "
             "a power law is a summary and not a model. R² is missing where nothing varies."
         ),
@@ -234,7 +241,7 @@ def _horizon_table(results: Results, *, scope: Scope, cost: Cost) -> Table:
         name="scaling-horizon",
         caption=(
             f"Cost of a round against the horizon, d = K = {BASE}. "
-            f"{_measured(scope).capitalize()}: the first T rounds of one run. Computed: a measured "
+            f"As {_measured(scope)}: the first T rounds of one run. Computed: a measured "
             f"round, and a measured update times the updates of the twin (mean of {REPETITIONS} "
             "draws)."
         ),
@@ -264,8 +271,10 @@ def _paragraphs(scope: Scope, *, costs: dict[Size, Cost]) -> list[str]:
         f"from K = {min(k for _, k in costs)} to {max(k for _, k in costs)}, what varies: "
         f"{', '.join(spans)}. A whole number of ciphertexts is sent, and the planner chooses "
         "their ring and levels anew for each size, so costs move in steps.",
-        "The growth rule makes the number of updates grow with the logarithm of T. Updates become "
-        "rare, and the cost of a round falls towards that of a round without one.",
+        "The growth rule makes the number of updates grow with the logarithm of T, so that a power "
+        "of T is a summary of the range and no law. Updates become rare, and the cost of a round "
+        f"falls towards that of a round without one. Parameters are those for T = {PLANNED} "
+        "throughout; a plan for another T would choose its own.",
     ]
     if scope.quick:
         paragraphs.append("A quick report measures fewer sizes, and fewer rounds of each.")
@@ -313,7 +322,7 @@ def _horizon_figure(table: Table, *, folder: Path) -> Figure:
             title=f"{name} against T",
             log=True,
         )
-        for name, column in (("seconds of a round, with updates", 3), ("updates", 1))
+        for name, column in (("seconds of a round (updates included)", 3), ("updates", 1))
     ]
     return draw_panels(
         panels,
