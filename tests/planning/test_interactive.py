@@ -20,9 +20,11 @@ from helba.planning.parameters import insecure_parameters
 from helba.planning.plan import Plan
 from helba.planning.planner import make_plan
 from helba.planning.precision import (
+    COMFORTABLE_INVERSE,
     GOOD_INVERSE_ERROR,
     comparison_noise,
     estimate_error,
+    good_inverse_error,
     plan_inverse,
     renewal_error,
     trace_reach,
@@ -52,7 +54,8 @@ def plan_of(latency: str | None) -> Plan:
         ({"users": 8}, False),
         ({"refresh": "bootstrap"}, False),
         ({"refresh": "none"}, False),
-        ({"keys": "shared"}, True),
+        ({"keys": "switched"}, True),
+        ({"keys": "shared"}, False),
         ({"users": 8, "latency": "single"}, False),
     ],
     ids=str,
@@ -69,6 +72,7 @@ def test_latency_is_interactive_unless_told_where_users_help_and_are_alone(
         ({"refresh": "bootstrap"}, "latency must be single without refresh client"),
         ({"refresh": "none"}, "latency must be single without refresh client"),
         ({"users": 8}, "latency must be single if users share a ciphertext"),
+        ({"keys": "shared"}, "latency must be single if users share a key"),
         ({"latency": "quick"}, "latency must be one of"),
     ],
     ids=str,
@@ -145,9 +149,11 @@ def test_inverse_takes_the_fewest_steps_that_are_good_enough(
         assert not possible
         return
     least = min(possible, key=lambda plan: plan.error)
-    good = [plan for plan in possible if plan.error <= GOOD_INVERSE_ERROR]
+    most = good_inverse_error(settings)
+    assert COMFORTABLE_INVERSE <= most <= GOOD_INVERSE_ERROR
+    good = [plan for plan in possible if plan.error <= most]
     assert chosen.steps <= least.steps
-    assert chosen.error <= max(GOOD_INVERSE_ERROR, least.error)
+    assert chosen.error <= max(most, least.error)
     if good:
         assert chosen.steps == min(plan.steps for plan in good)
 

@@ -116,9 +116,8 @@ def test_cut_run_plays_as_its_twin(scheme: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("keys", ["shared", "switched"])
-def test_cut_run_is_played_with_any_keys(scheme: str, keys: str) -> None:
-    authority = authority_of(replace(CUT_TOY, keys=keys), scheme=scheme)
+def test_cut_run_is_played_where_data_arrives_switched(scheme: str) -> None:
+    authority = authority_of(replace(CUT_TOY, keys="switched"), scheme=scheme)
     bandit = EncryptedBandit(authority.deployment.settings, authority=authority)
     rounds = 6 if scheme == "simulate" else 3
     _, certain = play_toy(bandit, rounds=rounds, rotate_after=2)
@@ -259,6 +258,46 @@ def test_user_who_asks_again_and_again_gives_up_its_own_rounds_only(
     assert len(table.round_tasks()) == 2
     assert len(table.round_tasks(bob)) == 1
     assert table.server.round == 3
+
+
+def test_computation_that_breaks_off_leaves_its_round_to_be_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the error is, also one that nobody expects."""
+    table = open_table()
+    ask = table.ask(ARMS)
+    assert table.server.receive(ask) == ()
+    share = table.user.help(table.round_tasks()[0])
+
+    def broken(*_: object, **__: object) -> object:
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("helba.circuits.argmax.evaluate_affine", broken)
+        with pytest.raises(RuntimeError):
+            table.server.receive(share)
+    assert table.server.round == 0
+    assert table.server.worker.work == []
+    assert table.server.receive(ask) == ()
+    assert table.user.read(table.finish(())).round == table.decode(ask).round
+
+
+def test_round_under_way_is_asked_again_after_a_state_is_brought_over_a_rotation() -> None:
+    table = open_table()
+    ask = table.ask(ARMS)
+    assert table.server.receive(ask) == ()
+    server = table.server
+    restored = restore_server(
+        save_server(server),
+        deployment=table.deployment,
+        engine=server._engine,
+        directory=server.directory,
+        resume=False,
+    )
+    assert restored.round == 0
+    assert restored.worker.work == []
+    assert restored.receive(ask) == ()  # computed anew, not "answered before"
+    assert restored.round == 1
 
 
 # -- wrong shares in a round

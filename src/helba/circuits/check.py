@@ -4,12 +4,13 @@
 answered rightly; a wrong share makes them huge. With r their sum, each over its limit, the helper
 gets in every slot, with a secret random sign s of its own,
 
-    s (1 - r) + noise,    noise uniform in [-1/2, 1/2],
+    s (1 - r + u),    u uniform in [-1/2, 1/2], the same in all slots,
 
 and returns the signs it reads. They are all s if r < 1/2, and all -s if r > 3/2; what wraps around
 the modulus reads as random signs, which equal s with probability 2^-n for n of them. Nothing
-explodes, for there is no polynomial. To the helper slots are fair coins with uniform noise, shifted
-by r: that is the total variation by which each slot depends on it.
+explodes, for there is no polynomial. To the helper slots are fair coins times one number, uniform
+and shifted by r: that is the total variation by which all of them together depend on it. Noise of
+its own in every slot would tell more: r from the largest and the least of many.
 
 It finds faults: a share that is lost, stale or random. It is no defence against a helper who means
 harm: that one may spoil residues which the check does not use, or answer for its own share.

@@ -32,7 +32,7 @@ __all__ = [
     "unseal",
 ]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # The first byte is not ASCII and a line end follows: transfers as text break here, not later.
 MAGIC = b"\x89HELBA\r\n"
 # magic, version, kind, scheme, library, fingerprint, tag, slots, level, bytes of detail, of payload

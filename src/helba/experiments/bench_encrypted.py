@@ -167,9 +167,19 @@ def bench_ratio(
 def bench_keys(
     *, rounds: int = 10, security: int = 128, seed: int = 0, engine: str = "ckks"
 ) -> dict[str, Any]:
-    """Play the same rounds of the toy problem with own and with shared keys, in turns."""
+    """Play the same rounds of the toy problem with own and with shared keys, in turns.
+
+    In one exchange each, since a round with a shared key cannot be interactive.
+    """
     return _in_turns(
-        "keys", KEYS, over="shared", rounds=rounds, security=security, seed=seed, engine=engine
+        "keys",
+        KEYS,
+        over="shared",
+        rounds=rounds,
+        security=security,
+        seed=seed,
+        engine=engine,
+        latency="single",
     )
 
 
@@ -197,6 +207,7 @@ def _in_turns(
     security: int,
     seed: int,
     engine: str,
+    **others: str,
 ) -> dict[str, Any]:
     """Both values of an option in turns; `ratio` is the other one's time over that of `over`."""
     require_whole("rounds", rounds, least=1, most=TOY_HORIZON)
@@ -205,7 +216,8 @@ def _in_turns(
     for value, problem in problems.items():
         note(f"{option} {value}")
         settings = settings_for(problem, horizon=TOY_HORIZON)
-        plays[value] = _open(settings, security=security, engine=engine, **{option: value})
+        chosen = {**others, option: value}
+        plays[value] = _open(settings, security=security, engine=engine, **chosen)
     shown = {value: problem.rounds(rounds) for value, problem in problems.items()}
     for _ in range(rounds):
         for value, play in plays.items():

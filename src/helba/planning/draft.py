@@ -29,6 +29,7 @@ from helba.planning.extent import count_updates, score_extent
 from helba.planning.flooding import MOST_ADVANTAGE, answer_flood
 from helba.planning.latency import chain_seconds
 from helba.planning.matrix import MatrixLayout
+from helba.planning.noise import TAILS, NoiseModel
 from helba.planning.paper_workload import paper_inverse_steps, paper_round_steps, paper_tie_noise
 from helba.planning.parameters import Parameters
 from helba.planning.precision import (
@@ -51,7 +52,8 @@ __all__ = ["LEAST_LEVELS", "METHOD_MARGIN", "Draft", "Limit", "Workshop"]
 METHOD_MARGIN = 16.0
 # The error of the estimate enlarges the confidence radius, so it may be a tenth of it at most.
 MOST_ESTIMATE_ERROR = 0.1
-# The flood of an answer is at least so many times the error of CKKS that it covers.
+# The flood of an answer is at least so many times the error of CKKS that it covers in a slot, and
+# in each coefficient, where it is 1/(4 s) of that for s slots, the deviation of its own encryption.
 LEAST_COVER = 32.0
 # Past this, comparisons of the paper's profile diverge where two arms tie.
 MOST_TIE_NOISE = 1e-2
@@ -290,7 +292,8 @@ class Workshop:
             )
             if relative > self.sign.resolution or noise > METHOD_MARGIN * CKKS_NOISE:
                 return Limit.PRECISION
-            if noise * LEAST_COVER > flood:
+            own = NoiseModel(parameters).encryption(compared) / (TAILS * math.sqrt(2.0 * compared))
+            if LEAST_COVER * max(noise, 4.0 * compared * own) > flood:
                 return Limit.PRECISION
             if self.request.gaps == "hidden":
                 shown = self.disclosure(extent)

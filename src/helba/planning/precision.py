@@ -57,11 +57,14 @@ from helba.planning.score import ScoreLayout
 from helba.planning.workload import root_range
 
 __all__ = [
+    "CHECKED_RESIDUAL",
+    "COMFORTABLE_INVERSE",
     "MOST_INVERSE_ERROR",
     "RenewalBounds",
     "cold_noise",
     "comparison_noise",
     "estimate_error",
+    "good_inverse_error",
     "inverse_noise",
     "largest_eigenvalue",
     "longest_estimate",
@@ -75,9 +78,13 @@ __all__ = [
 
 # Beyond this residual the regret bound's constant grows and nothing is gained.
 MOST_INVERSE_ERROR = 0.1
-# Up to this one a smaller residual is not worth a Newton step: the refinement squares it, and the
-# check of a new model leaves room above it.
+# Up to this one a smaller residual is not worth a Newton step: the refinement squares it. The
+# check of a new model sees ||I - V A||_F, which is up to sqrt(d c/lambda) times as large: it must
+# leave as much room, but what is comfortable is good in any case.
 GOOD_INVERSE_ERROR = 0.0125
+COMFORTABLE_INVERSE = 1e-3
+# ||I - V A||_F of a model that is adopted, at most.
+CHECKED_RESIDUAL = 0.5
 # A batch's trace test answers one round late, and the round that passes the threshold adds one.
 UNSEEN_ROUNDS = 2
 ERROR_STEPS_PER_DECADE = 4
@@ -188,6 +195,13 @@ def inverse_noise(
     )
 
 
+def good_inverse_error(settings: Settings) -> float:
+    """Return the residual up to which a smaller one is not worth a Newton step."""
+    amplified = math.sqrt(settings.dim * largest_eigenvalue(settings) / settings.ridge)
+    room = CHECKED_RESIDUAL / (2.0 * amplified)
+    return min(GOOD_INVERSE_ERROR, max(COMFORTABLE_INVERSE, room))
+
+
 def plan_inverse(settings: Settings, *, noise: float | InverseNoise) -> WarmStart | None:
     """Return the warm start of the fewest steps whose error reproduces itself and is good.
 
@@ -197,10 +211,11 @@ def plan_inverse(settings: Settings, *, noise: float | InverseNoise) -> WarmStar
     """
     reach = trace_reach(settings)
     decades = math.log10(MOST_INVERSE_ERROR / INVERSE_ERROR)
+    good = good_inverse_error(settings)
     best: WarmStart | None = None
     for index in range(math.floor(decades * ERROR_STEPS_PER_DECADE) + 1):
         error = INVERSE_ERROR * 10.0 ** (index / ERROR_STEPS_PER_DECADE)
-        if best is not None and error > GOOD_INVERSE_ERROR:
+        if best is not None and error > good:
             break
         with suppress(InvalidInput):  # noise does not allow it
             found = plan_warm_start(

@@ -34,8 +34,8 @@ class PlanRequest:
     the order, but for a small advantage; it costs products or levels. `latency` is "interactive",
     where a user may be asked to refresh on the way to its answer, for rings of half the size, or
     "single", where it asks once and is answered once; unless told, it is interactive where users
-    help and have a ciphertext to themselves. A root, and the paper's profile, always take refreshes
-    in a round. `ring_dim`, `depth` and `scale_bits` fix what the planner would choose.
+    help and have ciphertext and key to themselves. A root, and the paper's profile, always take
+    refreshes in a round. `ring_dim`, `depth` and `scale_bits` fix what the planner would choose.
     """
 
     dim: int
@@ -87,6 +87,9 @@ class PlanRequest:
             raise InvalidInput("latency", "'interactive'", "single without refresh client")
         if self.latency == "interactive" and self.users > 1:
             raise InvalidInput("latency", "'interactive'", "single if users share a ciphertext")
+        if self.latency == "interactive" and self.keys == "shared":
+            # nobody could tell whose round a refresh belongs to
+            raise InvalidInput("latency", "'interactive'", "single if users share a key")
         if self.profile == "paper" and self.argmax != "auto":
             raise InvalidInput("argmax", repr(self.argmax), "auto in the paper's profile")
         if self.profile == "paper" and self.gaps != "shown":
@@ -99,7 +102,7 @@ class PlanRequest:
     def interactive(self) -> bool:
         """Whether a round may take refreshes where it could do without."""
         if self.latency is None:
-            return self.refresh == "client" and self.users == 1
+            return self.refresh == "client" and self.users == 1 and self.keys != "shared"
         return self.latency == "interactive"
 
     def settings(self) -> Settings:

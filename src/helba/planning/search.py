@@ -29,6 +29,7 @@ from helba.planning.matrix import MatrixLayout
 from helba.planning.model import ModelAssembly
 from helba.planning.paper_packing import PaperLayout
 from helba.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
+from helba.planning.precision import COMFORTABLE_INVERSE
 from helba.planning.request import PlanRequest
 from helba.planning.score import ScoreLayout, choose_score_layout
 from helba.planning.security import RING_DIMS
@@ -56,8 +57,7 @@ DEEPER_SIGNS = 3
 FLAT_ERRORS = (3e-5, 3e-6, 3e-7, 3e-8)
 FLAT_DEPTHS = (10, 11, 12, 13, 15)
 BOOTSTRAP_RING = 1 << 16
-# Noise that is comfortable: the inverse's error, and that of the comparison vector.
-COMFORTABLE_INVERSE = 1e-3
+# Noise that is comfortable in the comparison vector.
 COMFORTABLE_COMPARISON = CKKS_NOISE
 # How many times as large the flood is that covers the latter.
 COMFORTABLE_FLOOD = 256

@@ -21,7 +21,7 @@ from helba.protocol.profiles import profile_of
 
 __all__ = ["Codec"]
 
-VERSION = 2
+VERSION = 3
 MAGIC = b"\x89HELMSG\n"
 MOST_PARTS = 64
 CUT = "..."

@@ -24,7 +24,7 @@ from helba.protocol.messages import ID_BYTES
 __all__ = ["SHARED_ID", "Enrolment", "Issued", "Rotation", "is_issued", "name_key", "read_issued"]
 
 MAGIC = b"\x89HELKEY\n"
-VERSION = 1
+VERSION = 2
 ENROLMENT, ROTATION = 1, 2
 MOST_HEAD_BYTES = 1 << 10
 MOST_PARTS = 1 << 20

@@ -16,7 +16,7 @@ import numpy as np
 
 from helba.bandits.terms import BatchTerms
 from helba.engine import EncryptedVector, Engine, ReencryptionKey
-from helba.errors import HelbaError
+from helba.errors import HelbaError, RunFailed
 from helba.planning.flooding import bit_budget
 from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Directory
@@ -34,7 +34,7 @@ __all__ = ["Learning"]
 KEPT_MODELS = 2
 # Rounds that may wait for their users' help at once, of all users and of one; the oldest is given
 # up for another.
-MOST_WAITING_ANSWERS = 1024
+MOST_WAITING_ANSWERS = 128
 MOST_WAITING_OF_ONE = 8
 
 
@@ -228,11 +228,13 @@ class Learning(ABC):
     def _begin(self, work: Work, *, helper: bytes) -> list[bytes]:
         """Start a computation; what it sends, if it ends at once."""
         try:
-            ended = self.worker.begin(work, helper=helper)
+            if self.worker.begin(work, helper=helper):
+                return self._complete(work, helper=helper)
         except HelbaError as error:
             return self._fail(work, error)
-        if ended:
-            return self._complete(work, helper=helper)
+        except BaseException:
+            self._fail(work, RunFailed("the computation broke off"))
+            raise
         if isinstance(work, AnswerWork):
             self._limit_waiting(work)
         return []

@@ -20,6 +20,7 @@ from helba.circuits.argmax import Rider
 from helba.circuits.check import signed_check
 from helba.engine import EncryptedVector, Engine
 from helba.engine.chance import draw_uniform
+from helba.planning.precision import CHECKED_RESIDUAL
 from helba.planning.score_packing import Answer as Reading
 from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Line
@@ -40,7 +41,7 @@ Array = NDArray[np.float64]
 
 # ||I - V A||_F of a new model, and the norm of what a refresh changed in all copies of the model
 # together, may be this at most: orders above what noise makes of them.
-MOST_RESIDUAL = 0.1
+MOST_RESIDUAL = CHECKED_RESIDUAL
 MOST_CHANGE = 0.01
 # Signs that a check compares: a random answer passes with probability 2^-64.
 CHECK_SIGNS = 64
@@ -216,6 +217,7 @@ def request_check(
             *((engine.repeat(change, slots), 2.0 * MOST_CHANGE**2) for change in changes),
         ],
         signs=signs,
-        noise=draw_uniform(slots, bound=0.5),
+        # one number for all slots: of many the largest and the least would tell the errors
+        noise=np.array(signs) * draw_uniform(1, bound=0.5),
     )
     return Check(vector=vector, signs=tuple(signs[:CHECK_SIGNS]))

@@ -2,8 +2,8 @@
 
 `receive` takes the bytes of one message and returns those to send back. A message that does not
 fit raises an error or is answered by a `Refusal`, and changes nothing; so is one under a key that
-is not enrolled. What the server needs help with stands in `tasks`, for whoever is online;
-recommendations never wait for it. Between any two messages the whole state can be saved
+is not enrolled. What the server needs help with stands in `tasks`: updates, for whoever is online,
+which recommendations never wait for, and rounds, for their own users. Between any two messages the whole state can be saved
 (`snapshot`). How it learns is in `learning`.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from helba.engine import EncryptedVector, Engine
-from helba.errors import DamagedData, HelbaError, InvalidInput, Refused
+from helba.errors import DamagedData, HelbaError, InvalidInput, Refused, RunFailed
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Directory
@@ -343,6 +343,10 @@ class Server(Learning):
             if work in self.worker.work:  # the reply was none: the task stays open
                 raise
             return tuple(self._fail(work, error))
+        except BaseException:
+            if work not in self.worker.work:
+                self._fail(work, RunFailed("the computation broke off"))
+            raise
 
     def _send(self, work: AnswerWork, comparison: EncryptedVector) -> list[bytes]:
         self.levels_left = comparison.levels_left

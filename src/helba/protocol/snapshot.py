@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -28,7 +28,6 @@ import numpy as np
 from helba.bandits.terms import BatchTerms
 from helba.circuits.argmax import Rider
 from helba.engine import EncryptedVector, Engine
-from helba.engine.envelope import require_digest
 from helba.errors import DamagedData, HelbaError
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
@@ -37,10 +36,11 @@ from helba.protocol.enrolment import name_key
 from helba.protocol.frame import frame, unframe
 from helba.protocol.growth import GrowthTests, UpdateTest
 from helba.protocol.jobs import Check, Result
-from helba.protocol.messages import ID_BYTES, Answer, Message, Task
+from helba.protocol.messages import ID_BYTES
 from helba.protocol.profile import Model, RidingTest, Statistics
 from helba.protocol.schedule import ServerSchedule
 from helba.protocol.server import Server
+from helba.protocol.snapshotparts import PartReader, PartWriter
 from helba.protocol.work import AnswerWork, OpenRound, OpenTask, TestWork, UpdateWork, Work
 
 __all__ = ["restore_server", "save_server"]
@@ -55,7 +55,7 @@ SCHEDULE = ("start", "plays", "covered", "covered_before", "passed", "lag", "str
 
 def save_server(server: Server) -> bytes:
     """Return the state of the server; it goes on as before."""
-    writer = _Writer(server._engine)
+    writer = PartWriter(server._engine)
     head = {
         "deployment": server.deployment.fingerprint,
         "key": name_key(server._engine.public_key).hex(),
@@ -107,8 +107,8 @@ def restore_server(
         if head["key"] != name_key(engine.public_key).hex():
             raise DamagedData("the state was saved under another collective key")
         if not resume:
-            head["work"] = []
-        reader = _Reader(engine, parts, codec=Codec(deployment))
+            _drop_work(head)
+        reader = PartReader(engine, parts, codec=Codec(deployment))
         return _rebuild(head, reader, deployment=deployment, directory=directory)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, HelbaError):
@@ -116,76 +116,17 @@ def restore_server(
         raise DamagedData("the state of the server is not complete") from error
 
 
-class _Writer:
-    """Collects parts; a vector that occurs twice is written once."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.parts: list[bytes] = []
-        self._known: dict[int, tuple[int, EncryptedVector]] = {}
-
-    def part(self, data: bytes) -> int:
-        self.parts.append(data)
-        return len(self.parts) - 1
-
-    def vector(self, vector: EncryptedVector) -> int:
-        if id(vector) not in self._known:
-            number = self.part(self.engine.vector_to_bytes(vector))
-            self._known[id(vector)] = (number, vector)
-        return self._known[id(vector)][0]
-
-    def vectors(self, vectors: Sequence[EncryptedVector]) -> list[int]:
-        return [self.vector(vector) for vector in vectors]
-
-    def maybe(self, vector: EncryptedVector | None) -> int | None:
-        return None if vector is None else self.vector(vector)
+def _drop_work(head: dict[str, Any]) -> None:
+    """Leave out what was under way; rounds that were being answered may be asked again."""
+    for work in head["work"]:
+        if work["kind"] == "answer":
+            for round in work["users"]:
+                del head["rounds"][round]
+                head["round"] -= 1
+    head["work"] = []
 
 
-class _Reader:
-    """Gives vectors back, each parsed once, and messages, each read."""
-
-    def __init__(self, engine: Engine, parts: Sequence[bytes], *, codec: Codec) -> None:
-        self.engine = engine
-        self._parts = parts
-        self._codec = codec
-        self._known: dict[int, EncryptedVector] = {}
-
-    def part(self, number: int) -> bytes:
-        return self._parts[number]
-
-    def vector(self, number: int) -> EncryptedVector:
-        if number not in self._known:
-            self._known[number] = self.engine.vector_from_bytes(self.part(number))
-        return self._known[number]
-
-    def vectors(self, numbers: Sequence[int]) -> list[EncryptedVector]:
-        return [self.vector(number) for number in numbers]
-
-    def maybe(self, number: int | None) -> EncryptedVector | None:
-        return None if number is None else self.vector(number)
-
-    def answer(self, number: int, *, round: bytes) -> bytes:
-        """The bytes of the answer to `round`."""
-        message = self._codec.decode(self.part(number))
-        if not isinstance(message, Answer) or message.round != round:
-            raise DamagedData("a kept answer is none, or another")
-        return self._sound(number, message)
-
-    def task(self, number: int, *, name: bytes) -> bytes:
-        """The bytes of the task of that name."""
-        message = self._codec.decode(self.part(number))
-        if not isinstance(message, Task) or message.task != name:
-            raise DamagedData("a task that is out is none, or another")
-        return self._sound(number, message)
-
-    def _sound(self, number: int, message: Message) -> bytes:
-        """The bytes of a message whose parts are as they were written."""
-        for part in message.parts:
-            require_digest(part)
-        return self.part(number)
-
-
-def _describe_model(model: Model, writer: _Writer) -> dict[str, Any]:
+def _describe_model(model: Model, writer: PartWriter) -> dict[str, Any]:
     return {
         "terms": asdict(model.terms),
         "inverse": writer.vector(model.inverse),
@@ -193,7 +134,7 @@ def _describe_model(model: Model, writer: _Writer) -> dict[str, Any]:
     }
 
 
-def _read_model(saved: dict[str, Any], reader: _Reader) -> Model:
+def _read_model(saved: dict[str, Any], reader: PartReader) -> Model:
     return Model(
         terms=BatchTerms(**saved["terms"]),
         inverse=reader.vector(saved["inverse"]),
@@ -201,7 +142,7 @@ def _read_model(saved: dict[str, Any], reader: _Reader) -> Model:
     )
 
 
-def _describe_growth(growth: GrowthTests, writer: _Writer) -> dict[str, Any]:
+def _describe_growth(growth: GrowthTests, writer: PartWriter) -> dict[str, Any]:
     return {
         "seen": writer.maybe(growth.seen),
         "count": growth.count,
@@ -210,7 +151,7 @@ def _describe_growth(growth: GrowthTests, writer: _Writer) -> dict[str, Any]:
     }
 
 
-def _read_growth(saved: dict[str, Any], reader: _Reader) -> GrowthTests:
+def _read_growth(saved: dict[str, Any], reader: PartReader) -> GrowthTests:
     return GrowthTests(
         seen=reader.maybe(saved["seen"]),
         count=saved["count"],
@@ -219,7 +160,7 @@ def _read_growth(saved: dict[str, Any], reader: _Reader) -> GrowthTests:
     )
 
 
-def _describe_work(work: Work, writer: _Writer) -> dict[str, Any]:
+def _describe_work(work: Work, writer: PartWriter) -> dict[str, Any]:
     request = work.running.request
     shared = {
         "model": _describe_model(work.model, writer),
@@ -264,14 +205,14 @@ def _describe_work(work: Work, writer: _Writer) -> dict[str, Any]:
     }
 
 
-def _describe_task(user: bytes, task: OpenTask, writer: _Writer) -> list[Any]:
+def _describe_task(user: bytes, task: OpenTask, writer: PartWriter) -> list[Any]:
     pending = None
     if task.pending is not None:
         pending = writer.part(writer.engine.pending_to_bytes(task.pending))
     return [user.hex(), task.name.hex(), writer.part(task.data), pending]
 
 
-def _read_task(saved: list[Any], reader: _Reader) -> tuple[bytes, OpenTask]:
+def _read_task(saved: list[Any], reader: PartReader) -> tuple[bytes, OpenTask]:
     user, name, data, pending = saved
     mask = None if pending is None else reader.engine.pending_from_bytes(reader.part(pending))
     known = bytes.fromhex(name)
@@ -279,7 +220,7 @@ def _read_task(saved: list[Any], reader: _Reader) -> tuple[bytes, OpenTask]:
     return _id(user), task
 
 
-def _describe_result(result: Result, writer: _Writer) -> dict[str, Any]:
+def _describe_result(result: Result, writer: PartWriter) -> dict[str, Any]:
     if isinstance(result, EncryptedVector):
         return {"vector": writer.vector(result)}
     if isinstance(result, bool):
@@ -306,7 +247,7 @@ def _id(text: str) -> bytes:
     return name
 
 
-def _read_result(saved: dict[str, Any], reader: _Reader) -> Result:
+def _read_result(saved: dict[str, Any], reader: PartReader) -> Result:
     if "vector" in saved:
         return reader.vector(saved["vector"])
     if "bit" in saved:
@@ -315,7 +256,7 @@ def _read_result(saved: dict[str, Any], reader: _Reader) -> Result:
 
 
 def _rebuild(
-    head: dict[str, Any], reader: _Reader, *, deployment: Deployment, directory: Directory
+    head: dict[str, Any], reader: PartReader, *, deployment: Deployment, directory: Directory
 ) -> Server:
     server = Server(deployment, engine=reader.engine, directory=directory)
     for name in COUNTS:
@@ -351,7 +292,7 @@ def _rebuild(
     return server
 
 
-def _resume_work(server: Server, saved: dict[str, Any], reader: _Reader) -> None:
+def _resume_work(server: Server, saved: dict[str, Any], reader: PartReader) -> None:
     work = _read_work(saved, reader, models=server.models)
     record = [_read_result(result, reader) for result in saved["record"]]
     server.worker.restore(work, record=record)
@@ -364,7 +305,7 @@ def _resume_work(server: Server, saved: dict[str, Any], reader: _Reader) -> None
     work.tasks = OrderedDict(_read_task(task, reader) for task in saved["tasks"])
 
 
-def _read_work(saved: dict[str, Any], reader: _Reader, *, models: Mapping[int, Model]) -> Work:
+def _read_work(saved: dict[str, Any], reader: PartReader, *, models: Mapping[int, Model]) -> Work:
     model = _read_model(saved["model"], reader)
     model = models.get(model.terms.number, model)
     if saved["kind"] == "answer":

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from helba.engine import EncryptedVector, Engine
 from helba.engine.collecting import ReadVector
+from helba.errors import WrongVector
 from helba.protocol.directory import Line
 
 __all__ = ["Summand", "add_summands", "read_summand"]
@@ -28,9 +29,11 @@ def read_summand(data: bytes, *, line: Line, collective: Engine, slots: int, lev
 def add_summands(engine: Engine, summands: Sequence[Summand]) -> EncryptedVector:
     """Return the sum of at least one of them, all of one shape."""
     switched = [each for each in summands if isinstance(each, EncryptedVector)]
+    arrived = [each for each in summands if isinstance(each, ReadVector)]
+    if switched and arrived:
+        raise WrongVector("vectors under different keys meet")
     if switched:
         return engine.combine([(vector, 1.0) for vector in switched])
-    arrived = [each for each in summands if isinstance(each, ReadVector)]
     _, slots, level = arrived[0].shape
     total = engine.collect(slots=slots, level=level)
     total.add(arrived)

@@ -4,8 +4,8 @@ It encrypts under the collective key, which it cannot decrypt, and decrypts what
 its own. (Where keys are "shared" both are the same; where they are "switched" it encrypts under its
 own key, too.)
 
-It also helps when an update is due: it answers refreshes, checks and openings, whose ciphertexts
-show it nothing but noise. Nothing that it sends tells the server which arm it played, what it
+It also helps when an update is due, and with its own rounds: it answers refreshes, checks and
+openings, whose ciphertexts show it nothing but noise. Nothing that it sends tells the server which arm it played, what it
 earned, or whether a decryption failed.
 """
 

@@ -28,9 +28,9 @@ def test_waiting_share_of_a_process_that_never_ran_is_unknown(tmp_path):
 
 
 def test_runs_that_waited_are_named_with_their_share():
-    runs = {"one": {"waiting_share": 0.01}, "two": {"waiting_share": 0.23}, "three": {}}
+    runs = {"first": {"waiting_share": 0.01}, "two": {"waiting_share": 0.23}, "three": {}}
     (text,) = say_disturbed(runs)
     assert "two (23%)" in text
-    assert "one" not in text
+    assert "first" not in text
     assert "three" not in text
-    assert say_disturbed({"one": runs["one"], "three": runs["three"]}) == []
+    assert say_disturbed({"first": runs["first"], "three": runs["three"]}) == []
