@@ -3,8 +3,8 @@
 `receive` takes the bytes of one message and returns those to send back. A message that does not
 fit raises an error or is answered by a `Refusal`, and changes nothing; so is one under a key that
 is not enrolled. What the server needs help with stands in `tasks`: updates, for whoever is online,
-which recommendations never wait for, and rounds, for their own users. Between any two messages the whole state can be saved
-(`snapshot`). How it learns is in `learning`.
+which recommendations never wait for, and rounds, for their own users. Between any two messages the
+whole state can be saved (`snapshot`). How it learns is in `learning`.
 """
 
 from __future__ import annotations
