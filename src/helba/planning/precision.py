@@ -83,7 +83,7 @@ MOST_INVERSE_ERROR = 0.1
 # leave as much room, but what is comfortable is good in any case.
 GOOD_INVERSE_ERROR = 0.0125
 COMFORTABLE_INVERSE = 1e-3
-# ||I - V A||_F of a model that is adopted, at most; that of a wrong share has the size of a modulus.
+# ||I - V A||_F of a model that is adopted, at most; a wrong share makes it as large as a modulus.
 CHECKED_RESIDUAL = 1.0
 # A batch's trace test answers one round late, and the round that passes the threshold adds one.
 UNSEEN_ROUNDS = 2
