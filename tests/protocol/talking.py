@@ -7,7 +7,7 @@ from typing import Any
 
 from helba.planning.request import PlanRequest
 from helba.protocol.authority import Authority
-from helba.protocol.messages import Answer, Task, TaskReply
+from helba.protocol.messages import Answer, Refusal, Task, TaskReply
 from helba.protocol.user import Recommendation, User
 from helba.protocol.work import AnswerWork
 from tests.protocol.parties import MILD, TOY, Table, authority_of
@@ -16,6 +16,7 @@ from tests.protocol.parties import MILD, TOY, Table, authority_of
 CUT_TOY = replace(TOY, latency="interactive", ring_dim=1 << 14, depth=5)
 # Three arms: a tree of products, in which a round is cut too.
 CUT_MILD = replace(MILD, latency="interactive", ring_dim=1 << 14, depth=5)
+ARMS = [[1.0, 0.2], [-0.5, 0.6]]
 
 
 class TalkingTable(Table):
@@ -67,3 +68,10 @@ class TalkingTable(Table):
 
 def open_table(scheme: str = "simulate", *, request: PlanRequest = CUT_TOY) -> TalkingTable:
     return TalkingTable(authority_of(request, scheme=scheme), request=request)
+
+
+def refusal_of(table: TalkingTable, replies: tuple[bytes, ...]) -> Refusal:
+    (reply,) = replies
+    message = table.decode(reply)
+    assert isinstance(message, Refusal)
+    return message
