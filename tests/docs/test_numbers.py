@@ -12,7 +12,8 @@ from tests.docs.pages import PAGES, name_of, read, sections_of
 MARKED = re.compile(r"<!-- BEGIN (\S+) -->\n(.*?)<!-- END (\S+) -->", re.DOTALL)
 # A command to type, a test that holds the number, or code that prints it.
 COMMAND = re.compile(
-    r"`(?:helba|make|pytest) [^`]+`|^ *\$ helba |[(`]tests/|^```python", re.MULTILINE
+    r"`(?:helba|make|pytest|scripts/[a-z-]+) [^`]+`|^ *\$ helba |[(`]tests/|^```python",
+    re.MULTILINE,
 )
 MEASURED = re.compile(
     r"(?<![\w^.-])\d+(?:\.\d+)?(?:e-?\d+)?"
