@@ -108,7 +108,7 @@ def _command(names: Sequence[str], *, text: str) -> Callable[..., None]:
         for section in report["sections"]:
             for table in section["tables"]:
                 print_table(table["caption"], columns=table["columns"], rows=table["rows"])
-        print(f"report: {report['report']}")
+        print(f"report: {out / report['report']}")
 
     reproduce_sections.__doc__ = text
     return reproduce_sections

@@ -84,7 +84,7 @@ MOST_INVERSE_ERROR = 0.1
 GOOD_INVERSE_ERROR = 0.0125
 COMFORTABLE_INVERSE = 1e-3
 # ||I - V A||_F of a model that is adopted, at most; a wrong share makes it as large as a modulus.
-CHECKED_RESIDUAL = 1.0
+CHECKED_RESIDUAL = 0.25
 # A batch's trace test answers one round late, and the round that passes the threshold adds one.
 UNSEEN_ROUNDS = 2
 ERROR_STEPS_PER_DECADE = 4
@@ -198,7 +198,7 @@ def inverse_noise(
 def good_inverse_error(settings: Settings) -> float:
     """Return the residual up to which a smaller one is not worth a Newton step."""
     amplified = math.sqrt(settings.dim * largest_eigenvalue(settings) / settings.ridge)
-    room = CHECKED_RESIDUAL / (2.0 * amplified)
+    room = CHECKED_RESIDUAL / (SLACK * amplified)
     return min(GOOD_INVERSE_ERROR, max(COMFORTABLE_INVERSE, room))
 
 

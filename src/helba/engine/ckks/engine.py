@@ -51,6 +51,9 @@ FORMS = {
     "pending refresh": "share",
 }
 
+# What OpenFHE says of numbers that are below half a unit of the scale.
+TOO_SMALL = "Scaling factor too small"
+
 
 class CkksEngine(CkksExchanges, Engine):
     """Computes on CKKS ciphertexts. Without an evaluation key it only encrypts."""
@@ -327,6 +330,8 @@ class CkksEngine(CkksExchanges, Engine):
         try:
             return self._timed("encode", make, clear, degree, level, None, slots)
         except RuntimeError as error:
+            if TOO_SMALL in str(error):  # every coefficient would be rounded to 0: so be it
+                return make(np.zeros_like(clear), degree, level, None, slots)
             raise EngineError(f"the values cannot be encoded: {reason_of(error)}") from error
 
     def _timed(
