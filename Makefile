@@ -1,6 +1,6 @@
 # Every target sets the project up first. PYTHON=... names the Python to use, ARGS=... adds
 # options to the command that is run.
-.PHONY: help setup demo test check check-core bench docs tables lock clean
+.PHONY: help setup demo test test-postgres check check-core bench docs tables lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 14
@@ -13,6 +13,9 @@ demo: setup ## play the toy problem on ciphertexts, beside plaintext algorithms
 
 test: setup ## run all tests
 	.venv/bin/python -m pytest -n auto $(ARGS)
+
+test-postgres: setup ## run the tests of the service on a PostgreSQL that is made for them
+	@./scripts/test-postgres $(ARGS)
 
 check: setup ## lint, format, types, layers
 	.venv/bin/ruff check

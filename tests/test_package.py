@@ -8,6 +8,7 @@ def test_public_names_are_these():
         "ALGORITHMS",
         "PROBLEMS",
         "Authority",
+        "Client",
         "Deployment",
         "EncryptedBandit",
         "HelbaError",

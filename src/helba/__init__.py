@@ -12,8 +12,14 @@ The same on ciphertexts, at 128 bits of security:
 
     policy = helba.EncryptedBandit(helba.settings_for(problem, horizon=130))
 
+Over HTTP, where authority, server and users are programs of their own:
+
+    with helba.Client.open(Path("alice"), passphrase=words) as client:
+        round = client.recommend(contexts)
+        client.reward(round.round, reward)
+
 Importing helba loads neither OpenFHE nor matplotlib nor scikit-learn; the parties of the encrypted
-bandit are loaded when they are first named.
+bandit and the client are loaded when they are first named.
 """
 
 from __future__ import annotations
@@ -29,6 +35,7 @@ from helba.problems import PROBLEMS, Problem, Round, make_problem
 
 if TYPE_CHECKING:
     from helba.protocol import Authority, Deployment, EncryptedBandit, Server, User
+    from helba.service.client import Client
 
 __version__ = version("helba")
 
@@ -36,6 +43,7 @@ __all__ = [
     "ALGORITHMS",
     "PROBLEMS",
     "Authority",
+    "Client",
     "Deployment",
     "EncryptedBandit",
     "HelbaError",
@@ -61,4 +69,6 @@ def __getattr__(name: str) -> Any:
     """Load a party of the encrypted bandit."""
     if name in _PARTIES:
         return getattr(import_module("helba.protocol"), name)
+    if name == "Client":
+        return import_module("helba.service.client").Client
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,7 @@
     HelbaError
     ├── InvalidInput         a value the caller gave is not admissible; names it and what is allowed
     ├── RunFailed            the work itself could not be finished
+    │   └── Unavailable      what it needs is not there at the moment: try again
     ├── Refused              who asks may not have it: a key that is not enrolled, or was revoked
     └── EngineError          an operation on encrypted vectors is not possible
         ├── LevelsExhausted  no level is left for it: refresh first, or plan more depth
@@ -31,6 +32,7 @@ __all__ = [
     "OutOfRange",
     "Refused",
     "RunFailed",
+    "Unavailable",
     "WrongVector",
     "require_at_least",
     "require_between",
@@ -59,6 +61,10 @@ class InvalidInput(HelbaError, ValueError):
 
 class RunFailed(HelbaError, RuntimeError):
     """The work could not be finished; what was finished before is kept."""
+
+
+class Unavailable(RunFailed):
+    """Something that the work needs is not there at the moment; the same call may pass later."""
 
 
 class Refused(HelbaError):

@@ -92,7 +92,12 @@ def test_encrypted_run_writes_the_regret_of_what_it_played(tmp_path):
 def test_encrypted_play_calls_a_gap_below_the_resolution_a_tie():
     problem, play = open_toy(horizon=40)
     twin = FastTwin(play.settings, accuracy=play.deployment.accuracy)
+    compared = 0
     for shown in problem.rounds(8):
+        # Near the threshold an update test may say either, and then the terms differ from there on.
+        if play.bandit.terms.residual != twin.terms.residual:
+            break
+        compared += 1
         arm = play.select(shown.contexts)
         twin.select(shown.contexts)
         # The encrypted comparison only adds to what the twin itself cannot tell.
@@ -100,6 +105,7 @@ def test_encrypted_play_calls_a_gap_below_the_resolution_a_tie():
         assert play.decision.gap == pytest.approx(twin.decision.gap, rel=1e-3)
         play.update(shown.contexts[arm], float(shown.rewards[arm]))
         twin.update(shown.contexts[arm], float(shown.rewards[arm]))
+    assert compared >= 2
     x = np.array([0.3, 0.4])
     play.select(np.stack([x, x + 1e-9]))
     assert play.decision.tie

@@ -21,7 +21,7 @@ from helba.engine.chance import draw_uniform
 from helba.planning.polynomial import PLAIN
 from helba.planning.score_packing import pack_trace
 from helba.protocol import growth as growth_module
-from helba.protocol.growth import GrowthTests
+from helba.protocol.growth import Growth, GrowthTests
 from tests.privacy.views import Array, decrypted
 from tests.protocol.parties import MILD, TOY, Table, authority_of
 from tests.significance import PLAUSIBLE, SHOWN
@@ -52,7 +52,8 @@ class Probed(Table):
             self.deployment.scores, growth=grown, threshold=0.0, reach=self.deployment.test_reach
         )
         level = server.profile.context_level
-        server.growth = GrowthTests(waiting=[server._engine.encrypt(slots, level=level)])
+        vector = server._engine.encrypt(slots, level=level)
+        server.growth = GrowthTests(waiting=[Growth(vector=vector)])
         server.schedule.passed, server.schedule.covered = False, 0
 
     def draw(self, trace: float) -> tuple[float, bool]:

@@ -249,7 +249,7 @@ def test_refresh_that_never_returns_stops_neither_rounds_nor_reports(scheme: str
     assert table.server.samples == 14
     assert table.server.schedule.plays == len(table.server.growth.waiting) == 12
     np.testing.assert_allclose(
-        sum(table.open(growth) for growth in table.server.growth.waiting),
+        sum(table.open(growth.vector) for growth in table.server.growth.waiting),
         pack_trace(
             table.deployment.scores,
             growth=history.design() - history.design(2),

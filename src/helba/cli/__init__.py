@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from helba import __version__
-from helba.cli import bench, keys, paper, plan, play
+from helba.cli import archive, authority, bench, client, keys, load, paper, plan, play, serve
 from helba.errors import HelbaError, InvalidInput
 
 __all__ = ["app", "main"]
@@ -31,9 +31,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (play.run, play.compare, play.sensitivity, plan.plan):
+for command in (play.run, play.compare, play.sensitivity, plan.plan, serve.serve, load.load):
     app.command()(command)
+app.command("export")(archive.export_archive)
+app.command("import")(archive.import_archive)
+app.add_typer(authority.app, name="authority")
 app.add_typer(bench.app, name="bench")
+app.add_typer(client.app, name="client")
 app.add_typer(keys.app, name="keys")
 app.add_typer(paper.app, name="paper")
 

@@ -8,7 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from helba.cli.options import Arms, Dim, Horizon, Json, Security, choose_horizon, whole_number
+from helba.cli.options import (
+    Arms,
+    Dim,
+    Growth,
+    Horizon,
+    Json,
+    Latency,
+    Schedule,
+    Security,
+    choose_horizon,
+    whole_number,
+)
 from helba.errors import InvalidInput
 
 __all__ = ["app"]
@@ -70,7 +81,12 @@ def create_keys(
     bonus: Annotated[
         str | None, typer.Option(help="quadratic or sqrt; that of the profile unless told")
     ] = None,
-    schedule: Annotated[str, typer.Option(help="trace or public")] = "trace",
+    schedule: Schedule = "trace",
+    growth: Growth = 0.1,
+    latency: Latency = None,
+    gaps: Annotated[
+        str, typer.Option(help="hidden, or shown: what an answer tells of the gaps of its scores")
+    ] = "shown",
     users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
     keys: Annotated[str, typer.Option(help="own, shared or switched")] = "own",
     engine: Annotated[str, typer.Option(help="ckks, or simulate: protects nothing")] = "ckks",
@@ -97,7 +113,7 @@ def create_keys(
         return
     from helba.cli import authoritykeys
 
-    options: dict[str, Any] = {"profile": profile, "schedule": schedule}
+    options: dict[str, Any] = {"profile": profile, "schedule": schedule, "growth": growth}
     options["bonus"] = bonus or ("sqrt" if profile == "paper" else "quadratic")
     request = {
         "engine": engine,
@@ -105,6 +121,8 @@ def create_keys(
         "refresh": refresh,
         "users": users,
         "keys": keys,
+        "latency": latency,
+        "gaps": gaps,
     }
     sizes = {"dim": dim, "arms": arms, "horizon": choose_horizon(horizon, problem=problem)}
     authoritykeys.create(

@@ -13,12 +13,15 @@ __all__ = [
     "NAMES",
     "Arms",
     "Dim",
+    "Growth",
     "Horizon",
     "Jobs",
     "Json",
+    "Latency",
     "Out",
     "ProblemName",
     "Repetitions",
+    "Schedule",
     "Security",
     "Seed",
     "choose_horizon",
@@ -55,6 +58,16 @@ Horizon = Annotated[
 ]
 Repetitions = Annotated[int, whole_number(text="draws of the problem")]
 Security = Annotated[int, whole_number(text="bits of security: 128, 192 or 256")]
+Schedule = Annotated[
+    str, typer.Option(help="when models are updated: trace, by tests, or public, by counts alone")
+]
+Growth = Annotated[
+    float,
+    typer.Option(help="update at the latest when rounds have grown by this share", metavar="SHARE"),
+]
+Latency = Annotated[
+    str | None, typer.Option(help="interactive or single; interactive where it is possible")
+]
 Seed = Annotated[int, whole_number(text="fixes the problem, the rounds and the luck")]
 Jobs = Annotated[int | None, whole_number(text="processes: one a core unless told")]
 Out = Annotated[Path | None, typer.Option(help="folder for rows and plot")]

@@ -1,4 +1,4 @@
-"""Files of the authority's folder that need no passphrase: members, and which keys count.
+"""Files of the authority's folder that need no passphrase: members, tokens, which keys count.
 
 `keystore` says what is in the folder; what is here reads and writes single files of it.
 """
@@ -9,14 +9,15 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from helba.errors import DamagedData, Refused, RunFailed
+from helba.errors import DamagedData, Refused, RunFailed, Unavailable
 from helba.protocol.files import (
     PUBLIC_KEY,
     ROTATION,
@@ -27,31 +28,45 @@ from helba.protocol.files import (
     read_public,
 )
 from helba.protocol.messages import ID_BYTES
+from helba.protocol.tokens import (
+    hash_token,
+    make_token,
+    read_authority_hash,
+    write_authority_hash,
+)
 from helba.protocol.vault import make_private_folder, read_private, write_private
 
 __all__ = [
     "CURRENT",
+    "INVITATIONS",
     "MEMBERS",
     "SERVER",
+    "SERVER_TOKEN",
     "Record",
     "at_work",
     "collective_key_path",
     "current_keys",
     "delete_keys",
     "delete_rest",
+    "ensure_server_token",
     "find_member",
     "locked",
+    "make_records",
     "now",
     "number_of_keys",
     "public_path",
     "read_members",
+    "read_server_token",
     "require_free",
     "secret_key_path",
     "write_members",
 ]
 
 CURRENT, MEMBERS, SERVER, PUBLIC = "current.json", "members.json", "server", ".public"
+SERVER_TOKEN, INVITATIONS = "server.token", "invitations.json"
 MOST_SHOWN = 64
+# How long a command waits for another one that works on the folder, and how often it looks.
+WAIT_SECONDS, LOOK_SECONDS = 2.0, 0.02
 GENERATION = re.compile(r"keys-([1-9][0-9]{0,8})")
 
 
@@ -117,6 +132,21 @@ def write_members(folder: Path, records: Sequence[Record]) -> None:
     """Write the members."""
     text = json.dumps({"members": [each.as_json() for each in records]}, indent=1)
     write_private(folder / MEMBERS, text.encode())
+
+
+def make_records(
+    members: Iterable[tuple[str, bytes, bool]], *, known: Sequence[Record]
+) -> list[Record]:
+    """Return what to write of members, as (name, id, revoked), with the times that are known."""
+    before = {(each.name, each.id): each for each in known}
+    records, today = [], now()
+    for name, user, revoked in members:
+        old = before.get((name, user))
+        again = old is not None and old.revoked and not revoked
+        enrolled = today if old is None or again else old.enrolled_at
+        since = ((old and old.revoked_at) or today) if revoked else None
+        records.append(Record(name=name, id=user, enrolled_at=enrolled, revoked_at=since))
+    return records
 
 
 def find_member(records: Sequence[Record], name: str) -> Record:
@@ -207,27 +237,68 @@ def _require_authority(folder: Path) -> None:
         raise RunFailed(f"{folder} holds no authority (helba keys create makes one)")
 
 
+# -- the token by which the server knows the authority
+
+
+def ensure_server_token(folder: Path, *, server: Path) -> str:
+    """Return the authority's token, made if there is none; a server's folder gets its hash.
+
+    The token is kept as it is, for it is sent to the server: the file is private.
+    """
+    path = folder / SERVER_TOKEN
+    if not path.exists():
+        write_private(path, make_token("authority").encode())
+    token = read_server_token(folder)
+    if read_authority_hash(server) != hash_token(token):
+        write_authority_hash(server, hash_token(token))
+    return token
+
+
+def read_server_token(folder: Path) -> str:
+    """Return the authority's token, or raise `RunFailed` or `DamagedData`."""
+    path = folder / SERVER_TOKEN
+    token = read_private(path).decode("latin-1").strip()
+    try:
+        hash_token(token, kind="authority")
+    except Refused:
+        raise DamagedData(f"{path}: this is no token of an authority") from None
+    return token
+
+
+# -- one command at a time
+
+
 @contextmanager
-def at_work(folder: Path) -> Iterator[None]:
+def at_work(folder: Path, *, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
     """The folder of an authority, private and for this command alone."""
     _require_authority(folder)
     make_private_folder(folder)
-    with locked(folder):
+    with locked(folder, wait_seconds=wait_seconds):
         yield
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """A folder for this command alone; `RunFailed` if another one has it."""
+def locked(folder: Path, *, wait_seconds: float = 0.0) -> Iterator[None]:
+    """A folder for this command alone; `Unavailable` if another one has it, and keeps it."""
+    deadline = time.monotonic() + wait_seconds
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise RunFailed(f"cannot open {folder}: {error.strerror}") from error
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RunFailed(f"another command is working on {folder}") from None
+        while not _is_taken(handle):
+            if time.monotonic() >= deadline:
+                raise Unavailable(f"another command is working on {folder}")
+            time.sleep(LOOK_SECONDS)
         yield
     finally:
         os.close(handle)
+
+
+def _is_taken(handle: int) -> bool:
+    """Take the lock of an open folder, if it is free."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -78,6 +78,10 @@ class Codec:
             raise InvalidInput("work", work, f"one of {', '.join(WORKS)}")
         return self._lengths[type(message), work]
 
+    def longest(self, kind: type[Message]) -> int:
+        """Return the most bytes that a message of this kind has."""
+        return max(length for (each, _), length in self._lengths.items() if each is kind)
+
     def _shortened(self, refusal: Refusal) -> Refusal:
         """The refusal with as much of its reason as fits."""
         bare = head_of(replace(refusal, reason=CUT), deployment=self._fingerprint)

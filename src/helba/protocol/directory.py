@@ -5,14 +5,15 @@ collective key and there is one line. Otherwise what leaves is re-encrypted to t
 and flooded under it; what comes in is under the collective key, or, where data arrives `switched`,
 under the user's own and is re-encrypted to the collective one.
 
-Re-encryption keys are kept as bytes and opened for the users who were served last.
+Re-encryption keys are opened for the users who were served last. Those of the others are kept as
+bytes, or lie where they can be read again: they are megabytes each.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from helba.engine import (
@@ -59,10 +60,12 @@ class Line:
         return "<Line>"
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Entry:
-    enrolment: Enrolment = field(repr=False)
-    inward_key: bytes | None = field(default=None, repr=False)
+    """How to read a user's enrolment, and its inward key if there is one."""
+
+    enrolment: Callable[[], Enrolment] = field(repr=False)
+    inward_key: Callable[[], bytes] | None = field(default=None, repr=False)
 
 
 class Directory:
@@ -87,21 +90,44 @@ class Directory:
         if self.deployment.keys == "shared":
             raise Refused("in this deployment all users share one key: nobody enrols")
         known = self._entries.get(enrolment.user)
-        entry = _Entry(enrolment=enrolment, inward_key=None if known is None else known.inward_key)
-        line = self._open(entry)
-        if name_key(line.engine.public_key) != enrolment.user:
-            raise DamagedData("the enrolment names another public key")
+        entry = _Entry(
+            enrolment=lambda: enrolment, inward_key=None if known is None else known.inward_key
+        )
+        line = self._open(entry, user=enrolment.user)
         self._entries[enrolment.user] = entry
         self._revoked.discard(enrolment.user)
         self._keep(enrolment.user, line)
+
+    def admit(
+        self,
+        user: bytes,
+        *,
+        enrolment: Callable[[], Enrolment],
+        inward_key: Callable[[], bytes] | None = None,
+    ) -> None:
+        """Take a user in whose keys lie elsewhere; they are read, and checked, when needed."""
+        self._entries[user] = _Entry(enrolment=enrolment, inward_key=inward_key)
+        self._revoked.discard(user)
+
+    def hold(self, user: bytes) -> None:
+        """Read a user's keys now, check them, and keep them: they may not be there later."""
+        entry = self._entries[user]
+        enrolment = entry.enrolment()
+        inward = None if entry.inward_key is None else entry.inward_key()
+        held = _Entry(
+            enrolment=lambda: enrolment, inward_key=None if inward is None else lambda: inward
+        )
+        line = self._open(held, user=user)
+        self._entries[user] = held
+        self._keep(user, line)
 
     def introduce(self, user: bytes, *, inward_key: bytes) -> None:
         """Take the key by which a user's own ciphertexts become the collective key's."""
         self.require(user)
         if self.deployment.keys != "switched":
             raise Refused("in this deployment data arrives under the collective key")
-        entry = _Entry(enrolment=self._entries[user].enrolment, inward_key=inward_key)
-        line = self._open(entry)
+        entry = replace(self._entries[user], inward_key=lambda: inward_key)
+        line = self._open(entry, user=user)
         self._entries[user] = entry
         self._keep(user, line)
 
@@ -134,7 +160,7 @@ class Directory:
         with self._lock:  # answers of a batch are made side by side
             line = self._lines.get(user)
         if line is None:
-            line = self._open(self._entries[user])
+            line = self._open(self._entries[user], user=user)
         self._keep(user, line)
         if self.deployment.keys == "switched" and line.inward is None:
             raise Refused("the key that switches this user's data has not arrived yet")
@@ -177,17 +203,17 @@ class Directory:
             while len(self._lines) > OPEN_LINES:
                 self._lines.popitem(last=False)
 
-    def _open(self, entry: _Entry) -> Line:
-        parameters, scheme = self.deployment.parameters, self._scheme
-        own: PublicKey = scheme.public_key_from_bytes(
-            entry.enrolment.public_key, parameters=parameters
-        )
-        outward = self._way(entry.enrolment.outward_key, level=outward_level(parameters))
+    def _open(self, entry: _Entry, *, user: bytes) -> Line:
+        parameters, scheme, enrolment = self.deployment.parameters, self._scheme, entry.enrolment()
+        own: PublicKey = scheme.public_key_from_bytes(enrolment.public_key, parameters=parameters)
+        if enrolment.user != user or name_key(own) != user:
+            raise DamagedData("the enrolment names another public key")
+        outward = self._way(enrolment.outward_key, level=outward_level(parameters))
         inward = None
         if not outward.belongs_to(self._engine.public_key) or not outward.leads_to(own):
             raise DamagedData("the re-encryption key does not lead from here to this user")
         if entry.inward_key is not None:
-            inward = self._way(entry.inward_key, level=0)
+            inward = self._way(entry.inward_key(), level=0)
             if not inward.belongs_to(own) or not inward.leads_to(self._engine.public_key):
                 raise DamagedData("the re-encryption key does not lead from this user to here")
         return Line(

@@ -162,10 +162,12 @@ def _unframe(data: bytes) -> tuple[int, str, bytes, list[bytes]]:
         most_parts=MOST_PARTS,
     )
     try:
-        head = json.loads(text)
-        named, user = head["deployment"], bytes.fromhex(head["user"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+        head = json.loads(text.decode())
+        named, user = head.pop("deployment"), bytes.fromhex(head.pop("user"))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise DamagedData("the head of the enrolment or rotation is none") from None
+    if head:
+        raise DamagedData("the head of the enrolment or rotation has more than it should")
     if kind not in (ENROLMENT, ROTATION):
         raise DamagedData("this is neither an enrolment nor a rotation")
     if len(user) != ID_BYTES:

@@ -18,7 +18,7 @@ from helba.protocol.ledger import Recent
 from helba.protocol.messages import ID_BYTES
 from helba.protocol.profile import RidingTest
 
-__all__ = ["GrowthTests", "UpdateTest"]
+__all__ = ["Growth", "GrowthTests", "UpdateTest"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,22 +34,31 @@ class UpdateTest:
         return "<UpdateTest>"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """What `count` rewards added, as tests see it; they are seen together or not at all."""
+
+    vector: EncryptedVector
+    count: int = 1
+
+
 @dataclass(kw_only=True)
 class GrowthTests:
     """The growth that tests see, `count` rewards of it, what waits, and the tests that are out."""
 
     seen: EncryptedVector | None = None
     count: int = 0
-    waiting: list[EncryptedVector] = field(default_factory=list)
+    waiting: list[Growth] = field(default_factory=list)
     out: dict[bytes, UpdateTest] = field(default_factory=dict, repr=False)
     closed: Recent = field(default_factory=Recent, repr=False)
 
     def show(self, engine: Engine, *, most: int | None = None) -> EncryptedVector | None:
         """Let tests see what waits, up to `most` rewards in all; return all that they see."""
-        while self.waiting and (most is None or self.count < most):
+        while self.waiting and (most is None or self.count + self.waiting[0].count <= most):
             newest = self.waiting.pop(0)
-            self.seen = newest if self.seen is None else engine.add(self.seen, newest)
-            self.count += 1
+            vector = newest.vector
+            self.seen = vector if self.seen is None else engine.add(self.seen, vector)
+            self.count += newest.count
         return self.seen
 
     def riding(

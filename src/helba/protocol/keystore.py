@@ -5,6 +5,8 @@
     keys-<n>/               public.key  evaluation.key  secret.key (under the passphrase)
     members.json            names, ids, and when they were enrolled or revoked
     users/<id>.public       the public keys of those who are enrolled
+    invitations.json        who may enrol itself over HTTP (`service.authority`)
+    server.token            by which the server knows the authority
     server/                 the server's folder (`serverfiles`)
 
 *Whatever breaks off, what is left opens.* Every file appears whole or not at all. New collective
@@ -20,61 +22,44 @@ medium keeps of them is beyond this program. `allow_insecure` is for tests.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from helba.engine import KeySet, get_scheme
-from helba.errors import DamagedData, Refused
-from helba.protocol.authority import Authority, Member
+from helba.errors import Refused
+from helba.protocol.authority import Authority
 from helba.protocol.authorityfiles import (
-    CURRENT,
     SERVER,
+    SERVER_TOKEN,
     Record,
-    at_work,
     collective_key_path,
-    current_keys,
-    delete_keys,
     delete_rest,
+    ensure_server_token,
     find_member,
     locked,
     now,
-    number_of_keys,
-    public_path,
     read_members,
     require_free,
     write_members,
 )
-from helba.protocol.deployment import Deployment
-from helba.protocol.files import (
-    DEPLOYMENT,
-    EVALUATION_KEY,
-    PUBLIC_KEY,
-    ROTATION,
-    SECRET_KEY,
-    USERS,
-    delete_file,
-    naming,
-    read_deployment,
-    read_public,
-    write_deployment,
+from helba.protocol.authoritystate import (
+    collective_id,
+    finish_work,
+    read_authority,
+    work_on,
+    write_authority,
+    write_members_of,
 )
+from helba.protocol.deployment import Deployment
+from helba.protocol.files import DEPLOYMENT, PUBLIC_KEY, ROTATION, USERS, read_deployment
+from helba.protocol.invitation import drop_invitation
 from helba.protocol.keyinfo import describe_key, id_of_file
 from helba.protocol.serverfiles import (
-    drop_users,
+    REVOKED,
+    enrolment_path,
     write_enrolment,
-    write_rotated_files,
     write_server_files,
 )
-from helba.protocol.vault import (
-    make_private_folder,
-    open_secret,
-    read_private,
-    seal_secret,
-    sweep_folder,
-    write_private,
-    write_public,
-)
+from helba.protocol.vault import make_private_folder
 
 __all__ = [
     "create_authority",
@@ -85,6 +70,7 @@ __all__ = [
     "revoke_member",
     "rotate_authority",
     "save_authority",
+    "take_in",
     "write_server_folder",
 ]
 
@@ -102,15 +88,14 @@ def create_authority(folder: Path, deployment: Deployment, *, passphrase: str) -
     with locked(folder):
         require_free(folder)  # or another command was faster
         authority = Authority(deployment)
-        _save(authority, folder, passphrase=passphrase)
+        write_authority(authority, folder, passphrase=passphrase)
         return authority
 
 
 def open_authority(folder: Path, *, passphrase: str, allow_insecure: bool = False) -> Authority:
     """Return the authority in `folder`, with all its keys."""
-    with at_work(folder):
-        _finish(folder, allow_insecure=allow_insecure)
-        return _open(folder, passphrase=passphrase, allow_insecure=allow_insecure)
+    with work_on(folder, allow_insecure=allow_insecure):
+        return read_authority(folder, passphrase=passphrase, allow_insecure=allow_insecure)
 
 
 def save_authority(authority: Authority, folder: Path, *, passphrase: str) -> None:
@@ -120,7 +105,7 @@ def save_authority(authority: Authority, folder: Path, *, passphrase: str) -> No
     """
     make_private_folder(folder)
     with locked(folder):
-        _save(authority, folder, passphrase=passphrase)
+        write_authority(authority, folder, passphrase=passphrase)
 
 
 def rotate_authority(
@@ -136,21 +121,20 @@ def rotate_authority(
     server that is running goes on with its model. `Refused` if one waits there: by another rotation
     that server would lose its way. `say` is told when the long part begins.
     """
-    with at_work(folder):
-        _finish(folder, allow_insecure=allow_insecure)
+    with work_on(folder, allow_insecure=allow_insecure):
         waiting = folder / SERVER / ROTATION
         if waiting.exists():
             raise Refused(
-                f"the collective key was rotated, and is {_current_id(folder).hex()} now, but "
+                f"the collective key was rotated, and is {collective_id(folder).hex()} now, but "
                 f"{waiting} has not been taken by the server: let it rotate first, or delete the "
                 "file if there is no server that runs or has a state"
             )
-        authority = _open(folder, passphrase=passphrase, allow_insecure=allow_insecure)
+        authority = read_authority(folder, passphrase=passphrase, allow_insecure=allow_insecure)
         enrolled = sum(not member.revoked for member in authority.members)
         say(f"making new collective keys, and enrolments of {enrolled} users")
         rotation = authority.rotate()
-        _save(authority, folder, passphrase=passphrase, rotation=rotation)
-        _finish(folder, allow_insecure=allow_insecure)
+        write_authority(authority, folder, passphrase=passphrase, rotation=rotation)
+        finish_work(folder, allow_insecure=allow_insecure)
         return authority
 
 
@@ -159,21 +143,24 @@ def write_server_folder(
 ) -> Path:
     """Write the server's folder again, or another one, and return where; what fits there stays.
 
-    In `out` a rotation that waits is not written, so a folder there must be new or of this key.
+    In `out` a rotation that waits is not written, so a folder there must be new or of this key. A
+    server there will know the authority by its token, which is made if there is none; it learns the
+    users' tokens from the authority (`helba authority`).
     """
-    with at_work(folder):
-        deployment = _finish(folder, allow_insecure=allow_insecure)
+    with work_on(folder, allow_insecure=allow_insecure) as deployment:
         server = folder / SERVER if out is None else out
         if out is not None:
             require_free(out)
             known = out / PUBLIC_KEY
-            if known.exists() and id_of_file(known) != _current_id(folder):
+            if known.exists() and id_of_file(known) != collective_id(folder):
                 raise Refused(f"{out} is of another collective key: name a new folder")
             path = out / DEPLOYMENT
             if path.exists() and read_deployment(path, allow_insecure=True) != deployment:
                 raise Refused(f"{out} is of another deployment: name a new folder")
-        authority = _open(folder, passphrase=passphrase, allow_insecure=allow_insecure)
+        authority = read_authority(folder, passphrase=passphrase, allow_insecure=allow_insecure)
         write_server_files(authority, server)
+        if out is not None or (folder / SERVER_TOKEN).exists():
+            ensure_server_token(folder, server=server)
         return server
 
 
@@ -202,20 +189,36 @@ def enrol_member(
     already stays so, and what is missing in the server's folder is written. `say` is told when the
     long parts begin.
     """
-    with at_work(folder):
-        _finish(folder, allow_insecure=allow_insecure)
+    with work_on(folder, allow_insecure=allow_insecure):
         say("opening the collective keys, to make a re-encryption key")
-        authority = _open(folder, passphrase=passphrase, allow_insecure=allow_insecure)
-        server = folder / SERVER
-        if not _is_enrolled(authority, name, public_key):
-            enrolment = authority.enrol(public_key, name=name, replace=replace)
-            _save(authority, folder, passphrase=passphrase)
-            make_private_folder(server)
-            make_private_folder(server / USERS)
-            write_enrolment(server, authority.member(name).id, enrolment)
+        authority = read_authority(folder, passphrase=passphrase, allow_insecure=allow_insecure)
+        record = take_in(authority, folder, name, public_key=public_key, replace=replace)
         say("writing the server's folder")
-        write_server_files(authority, server)
-        return find_member(read_members(folder), name)
+        write_server_files(authority, folder / SERVER)
+        return record
+
+
+def take_in(
+    authority: Authority, folder: Path, name: str, *, public_key: bytes, replace: bool = False
+) -> Record:
+    """Enrol a user with an authority that is open; the caller works on its folder (`work_on`).
+
+    The members are written before the enrolment for the server; done again with the same key, this
+    writes what is missing. If it fails, the authority may know more than its folder.
+    """
+    if not _is_enrolled(authority, name, public_key):
+        enrolment = authority.enrol(public_key, name=name, replace=replace)
+        write_members_of(authority, folder, known=read_members(folder))
+        delete_rest(folder)
+    else:
+        path = enrolment_path(folder / SERVER, authority.member(name).id)
+        if path.exists() and not path.with_suffix(REVOKED).exists():
+            return find_member(read_members(folder), name)
+        enrolment = authority.enrolment_of(authority.member(name).id)
+    make_private_folder(folder / SERVER)
+    make_private_folder(folder / SERVER / USERS)
+    write_enrolment(folder / SERVER, authority.member(name).id, enrolment)
+    return find_member(read_members(folder), name)
 
 
 def replace_member_key(
@@ -246,10 +249,10 @@ def revoke_member(folder: Path, name: str, *, allow_insecure: bool = False) -> R
     """Mark a user as revoked, and delete its keys in the server's folder.
 
     No secret is used, so no passphrase is needed. A server that kept the re-encryption key can
-    still re-encrypt to the user, until the collective key is rotated.
+    still re-encrypt to the user, until the collective key is rotated. An invitation that the user
+    has is void.
     """
-    with at_work(folder):
-        deployment = _finish(folder, allow_insecure=allow_insecure)
+    with work_on(folder, allow_insecure=allow_insecure) as deployment:
         if deployment.keys == "shared":
             raise Refused("in this deployment all users share one key: nobody can be revoked")
         records = read_members(folder)
@@ -257,90 +260,13 @@ def revoke_member(folder: Path, name: str, *, allow_insecure: bool = False) -> R
         if known.revoked:
             raise Refused(f"{name} is revoked already")
         gone = Record(name=name, id=known.id, enrolled_at=known.enrolled_at, revoked_at=now())
+        drop_invitation(folder, name)
         write_members(folder, [gone if each is known else each for each in records])
-        _finish(folder, allow_insecure=allow_insecure)
+        finish_work(folder, allow_insecure=allow_insecure)
         return gone
 
 
 # -- parts
-
-
-def _open(folder: Path, *, passphrase: str, allow_insecure: bool) -> Authority:
-    deployment = read_deployment(folder / DEPLOYMENT, allow_insecure=allow_insecure)
-    scheme, parameters, keys = (
-        get_scheme(deployment.scheme),
-        deployment.parameters,
-        current_keys(folder),
-    )
-    sealed = read_private(keys / SECRET_KEY)
-    with naming(keys / SECRET_KEY):
-        opened = open_secret(sealed, passphrase=passphrase, purpose=_purpose(deployment))
-        secret = scheme.secret_key_from_bytes(opened, parameters=parameters)
-    with naming(keys / PUBLIC_KEY):
-        public = scheme.public_key_from_bytes(read_public(keys / PUBLIC_KEY), parameters=parameters)
-    with naming(keys / EVALUATION_KEY):
-        evaluation = scheme.evaluation_key_from_bytes(
-            read_public(keys / EVALUATION_KEY),
-            parameters=parameters,
-            rotations=deployment.rotations,
-            bootstrap_slots=deployment.bootstrap_slots,
-        )
-    if not secret.belongs_to(public) or not evaluation.belongs_to(public):
-        raise DamagedData(f"the keys in {keys} do not belong together")
-    members = [
-        Member(
-            name=each.name,
-            id=each.id,
-            public_key=read_public(public_path(folder, each.id)),
-            revoked=each.revoked,
-        )
-        for each in read_members(folder)
-    ]
-    return Authority(
-        deployment,
-        scheme=scheme,
-        keys=KeySet(public=public, evaluation=evaluation, secret=secret),
-        members=members,
-    )
-
-
-def _save(
-    authority: Authority, folder: Path, *, passphrase: str, rotation: bytes | None = None
-) -> None:
-    deployment, path = authority.deployment, folder / DEPLOYMENT
-    known: list[Record] = []
-    number, public = 0, authority.public_key_bytes()
-    if (folder / CURRENT).exists():
-        if read_deployment(path, allow_insecure=True) != deployment:
-            raise Refused(f"{folder} holds an authority of another deployment")
-        known, number = read_members(folder), number_of_keys(folder)
-    else:
-        write_deployment(path, deployment)
-    new = number == 0 or _current_id(folder) != describe_key(public).owner
-    if new and number and rotation is None:
-        raise Refused(f"{folder} holds an authority with other keys")
-    make_private_folder(folder / USERS)
-    for member in authority.members:
-        if not public_path(folder, member.id).exists():
-            write_public(public_path(folder, member.id), member.public_key)
-    write_members(folder, _records(authority.members, known=known))
-    if new:
-        keys = folder / f"keys-{number + 1}"
-        delete_keys(keys)
-        make_private_folder(keys)
-        write_public(keys / PUBLIC_KEY, public)
-        write_public(keys / EVALUATION_KEY, authority.evaluation_key_bytes())
-        secret = authority.secret_key_bytes()
-        sealed = seal_secret(secret, passphrase=passphrase, purpose=_purpose(deployment))
-        write_private(keys / SECRET_KEY, sealed)
-        if rotation is not None:
-            write_private(keys / ROTATION, rotation)
-        write_public(folder / CURRENT, json.dumps({"keys": keys.name}).encode())
-    delete_rest(folder)
-
-
-def _current_id(folder: Path) -> bytes:
-    return id_of_file(collective_key_path(folder))
 
 
 def _is_enrolled(authority: Authority, name: str, public_key: bytes) -> bool:
@@ -349,39 +275,3 @@ def _is_enrolled(authority: Authority, name: str, public_key: bytes) -> bool:
     if kept is None or kept.revoked:
         return False
     return describe_key(public_key).owner == kept.id
-
-
-def _finish(folder: Path, *, allow_insecure: bool) -> Deployment:
-    """End what broke off: a rotation on its way to the server, keys of old, users who are gone."""
-    deployment = read_deployment(folder / DEPLOYMENT, allow_insecure=allow_insecure)
-    server, rotation = folder / SERVER, current_keys(folder) / ROTATION
-    if rotation.exists():
-        data = read_private(rotation)
-        with naming(rotation):
-            write_rotated_files(data, server, deployment=deployment)
-        write_private(server / ROTATION, data)
-        delete_file(rotation)
-    drop_users(server, but=[each.id for each in read_members(folder) if not each.revoked])
-    delete_rest(folder)
-    for each in (folder, folder / USERS, current_keys(folder), server, server / USERS):
-        sweep_folder(each)
-    return deployment
-
-
-def _records(members: Sequence[Member], *, known: Sequence[Record]) -> list[Record]:
-    """What to write of the members, with the times that are known."""
-    before = {(each.name, each.id): each for each in known}
-    records, today = [], now()
-    for member in members:
-        old = before.get((member.name, member.id))
-        again = old is not None and old.revoked and not member.revoked
-        enrolled = today if old is None or again else old.enrolled_at
-        revoked = (old and old.revoked_at) or today if member.revoked else None
-        records.append(
-            Record(name=member.name, id=member.id, enrolled_at=enrolled, revoked_at=revoked)
-        )
-    return records
-
-
-def _purpose(deployment: Deployment) -> str:
-    return f"collective secret key, {deployment.fingerprint}"

@@ -20,7 +20,7 @@ from helba.errors import HelbaError, RunFailed
 from helba.planning.flooding import bit_budget
 from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Directory
-from helba.protocol.growth import GrowthTests
+from helba.protocol.growth import Growth, GrowthTests
 from helba.protocol.ledger import Ledger
 from helba.protocol.profile import Model, Statistics
 from helba.protocol.profiles import profile_of
@@ -97,13 +97,18 @@ class Learning(ABC):
 
     # -- rewards
 
-    def _take(self, added: Statistics) -> int:
-        """Count one reward now, or hold it for the next batch; how many were counted."""
-        if self._updating() is None and not self.held and self._has_room():
-            self._absorb(added)
-            return 1
+    def _take(self, added: Statistics, *, count: int = 1) -> int:
+        """Count rewards now, or hold one for the next batch; how many were counted."""
+        if self._can_take(count):
+            self._absorb(added, count=count)
+            return count
+        assert count == 1  # a sum of more might never find room
         self.held.append(added)
         return 0
+
+    def _can_take(self, count: int) -> bool:
+        """Whether as many rewards can be counted now."""
+        return self._updating() is None and not self.held and self._has_room(count)
 
     def _take_in(self, *, taken: int = 0, helper: bytes) -> list[bytes]:
         """Add the rewards that are held, as many as one update can take; then see what is due."""
@@ -119,19 +124,21 @@ class Learning(ABC):
             return self._test(helper=helper)
         return []
 
-    def _has_room(self) -> bool:
-        """Whether an update can still bridge the trace with one more reward."""
-        reach = self.schedule.trace_bound(residual=self.terms.residual, more=1)
-        return self.schedule.plays == 0 or self.profile.can_bridge(self.terms, reach=reach)
+    def _has_room(self, count: int = 1) -> bool:
+        """Whether an update can still bridge the trace with so many more rewards."""
+        if self.schedule.plays == 0 and count == 1:
+            return True
+        reach = self.schedule.trace_bound(residual=self.terms.residual, more=count)
+        return self.profile.can_bridge(self.terms, reach=reach)
 
-    def _absorb(self, added: Statistics) -> None:
+    def _absorb(self, added: Statistics, *, count: int = 1) -> None:
         design = self._engine.add(self.design, added.design)
         response = self._engine.add(self.response, added.response)
         self.design, self.response = design, response
-        self.samples += 1
-        self.schedule.plays += 1
+        self.samples += count
+        self.schedule.plays += count
         if added.growth is not None:
-            self.growth.waiting.append(added.growth)
+            self.growth.waiting.append(Growth(vector=added.growth, count=count))
 
     def _test(self, *, helper: bytes) -> list[bytes]:
         """Begin an update test of its own, unless one is under way."""
@@ -215,7 +222,7 @@ class Learning(ABC):
         growth = replace(
             self.growth,
             seen=None if self.growth.seen is None else move(self.growth.seen),
-            waiting=[move(vector) for vector in self.growth.waiting],
+            waiting=[replace(each, vector=move(each.vector)) for each in self.growth.waiting],
         )
         self.models, self.design, self.response = models, design, response
         self.held, self.growth = held, growth

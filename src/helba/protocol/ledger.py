@@ -24,19 +24,28 @@ OPENING_BITS = 1 + math.ceil(math.log2(1.0 / OPENING_FLOOD))
 
 
 class Recent:
-    """Names of what was asked and is closed, the last ones: late replies to it still tell bits."""
+    """Names of what was asked and is closed, the last ones: late replies to it still tell bits.
+
+    A user tells them once: who sends its reply again, or another, tells nothing that it decrypted.
+    Nor does who was not asked.
+    """
 
     def __init__(self) -> None:
-        self._names: OrderedDict[bytes, None] = OrderedDict()
+        self._names: OrderedDict[bytes, tuple[bytes | None, set[bytes]]] = OrderedDict()
 
-    def add(self, name: bytes) -> None:
-        """Remember a name, and forget the oldest where they are many."""
-        self._names[name] = None
+    def add(self, name: bytes, *, asked: bytes | None = None) -> None:
+        """Remember a name, and who was `asked`, if it was one; of too many the oldest goes."""
+        self._names.setdefault(name, (asked, set()))
         while len(self._names) > MOST_RECENT:
             self._names.popitem(last=False)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
+    def tell(self, name: bytes, *, user: bytes) -> bool:
+        """Note the reply of a user; return whether it is its first to what was asked."""
+        asked, told = self._names.get(name, (b"", set()))
+        if asked not in (None, user) or user in told:
+            return False
+        told.add(user)
+        return True
 
 
 def bits_told(reply: TaskReply) -> int:
@@ -58,8 +67,9 @@ class Ledger:
 
     def add(self, user: bytes, bits: int) -> None:
         """Count bits that came back under the key of `user`."""
-        self._bits[user] += bits
-        self.total += bits
+        if bits:
+            self._bits[user] += bits
+            self.total += bits
 
     def include(self, other: Ledger) -> None:
         """Count at least what `other` has counted: of two records of one history the later one."""

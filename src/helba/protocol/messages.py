@@ -196,7 +196,7 @@ def message_of(kind: int, *, head: bytes, parts: Sequence[bytes], deployment: st
 
 def _parse_head(text: bytes, *, deployment: str) -> dict[str, Any]:
     try:
-        head = json.loads(text)
+        head = json.loads(text.decode())
     except (ValueError, RecursionError):
         raise DamagedData("the head of the message is no JSON") from None
     if not isinstance(head, dict):

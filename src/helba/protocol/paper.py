@@ -53,6 +53,7 @@ class PaperProfile(Profile):
     """The paper's profile, with either bonus."""
 
     rides: ClassVar[bool] = False
+    adds_reports: ClassVar[bool] = False
     context_parts: ClassVar[int] = 2
     opens: ClassVar[bool] = True
 

@@ -1,44 +1,36 @@
-"""A server in a process of its own, which holds no secret key.
+"""A server in a process of its own (`child`), which holds no secret key.
 
-The process is started afresh (spawn: a fork would copy OpenFHE's random generator) on the folder of
-`serverfiles`, and keeps it in step with what it is told: who is enrolled, and under which keys. A
-folder that is deleted after the start stays away. Messages go through a pipe as bytes. Errors come
-back as what they are.
+It works on the folder of `serverfiles`, and keeps it in step with what it is told: who is enrolled,
+and under which keys. A folder that is deleted after the start stays away. Messages go through a
+pipe as bytes.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from helba.errors import HelbaError, RunFailed
-from helba.protocol.enrolment import Enrolment, Rotation
+from helba.protocol.child import ChildProcess, answer_calls, fail_to_start, prepare_child
+from helba.protocol.enrolment import Rotation
 from helba.protocol.files import PUBLIC_KEY, ROTATION, delete_file, read_public
-from helba.protocol.server import Server, Status
+from helba.protocol.kept import KeptServer
+from helba.protocol.server import Status
 from helba.protocol.serverfiles import (
     PREVIOUS,
     drop_rotation,
-    drop_user,
-    inward_path,
     open_server,
-    write_enrolment,
-    write_ledger,
     write_rotated_files,
 )
 from helba.protocol.snapshot import save_server
-from helba.protocol.vault import read_private, write_private
+from helba.protocol.vault import read_private
 
 __all__ = ["ServerProcess"]
-
-STOP_SECONDS = 10.0
-CLOSED = None  # where other replies say whether the call was done
 
 
 class ServerProcess:
@@ -51,41 +43,39 @@ class ServerProcess:
     def __init__(
         self, folder: Path, *, allow_insecure: bool = False, state: bytes | None = None
     ) -> None:
-        spawn = multiprocessing.get_context("spawn")
-        self._pipe, theirs = spawn.Pipe()
-        self.process = spawn.Process(
-            target=_serve, args=(theirs, folder, allow_insecure, state), daemon=True
-        )
-        self.process.start()
-        theirs.close()
-        self._wait()  # until the keys are loaded
+        self._child = ChildProcess(_serve, folder, allow_insecure, state, what="server")
+
+    @property
+    def process(self) -> BaseProcess:
+        """The process itself."""
+        return self._child.process
 
     def receive(self, data: bytes) -> tuple[bytes, ...]:
         """Take a message in, return those to send back."""
-        replies: tuple[bytes, ...] = self._call("receive", data)
+        replies: tuple[bytes, ...] = self._child.call("receive", data)
         return replies
 
     def receive_asks(self, asks: Sequence[bytes]) -> tuple[bytes, ...]:
         """Answer several waiting users."""
-        replies: tuple[bytes, ...] = self._call("receive_asks", list(asks))
+        replies: tuple[bytes, ...] = self._child.call("receive_asks", list(asks))
         return replies
 
     def tasks(self, user: bytes) -> tuple[bytes, ...]:
         """Return what the server needs help with, for one helper."""
-        tasks: tuple[bytes, ...] = self._call("tasks", user)
+        tasks: tuple[bytes, ...] = self._child.call("tasks", user)
         return tasks
 
     def enrol(self, enrolment: bytes) -> None:
         """Serve a user from now on, or under new keys; also after a new start on the folder."""
-        self._call("enrol", enrolment)
+        self._child.call("enrol", enrolment)
 
     def introduce(self, user: bytes, inward_key: bytes) -> None:
         """Take the user's own key for data that arrives under the user's key, and keep it."""
-        self._call("introduce", user, inward_key)
+        self._child.call("introduce", user, inward_key)
 
     def revoke(self, user: bytes) -> None:
         """Refuse a user from now on, and delete its keys, also from the folder."""
-        self._call("revoke", user)
+        self._child.call("revoke", user)
 
     def rotate(self, rotation: bytes) -> tuple[bytes, ...]:
         """Go on under a new collective key; return what to send to users.
@@ -93,22 +83,22 @@ class ServerProcess:
         The folder gets the new keys, and loses the rotation if it waited there. A state that was
         saved before is of the old key: save another.
         """
-        replies: tuple[bytes, ...] = self._call("rotate", rotation)
+        replies: tuple[bytes, ...] = self._child.call("rotate", rotation)
         return replies
 
     def notice(self) -> bytes:
         """Return the terms of the batch that is served."""
-        notice: bytes = self._call("notice")
+        notice: bytes = self._child.call("notice")
         return notice
 
     def status(self) -> Status:
         """Return how far it is."""
-        status: Status = self._call("status")
+        status: Status = self._child.call("status")
         return status
 
     def save(self) -> bytes:
         """Return its state (`snapshot`)."""
-        state: bytes = self._call("save")
+        state: bytes = self._child.call("save")
         return state
 
     def close(self) -> None:
@@ -116,23 +106,7 @@ class ServerProcess:
 
         One that has ended already, or does not end in time, counted after its last message.
         """
-        if self._pipe.closed:
-            return
-        last: Any = None
-        until = time.monotonic() + STOP_SECONDS
-        try:
-            if self.process.is_alive():
-                self._pipe.send(None)
-                while self._pipe.poll(max(0.0, until - time.monotonic())):
-                    last = self._pipe.recv()
-        except (EOFError, OSError):  # it has said all
-            pass
-        finally:
-            self.process.join(max(0.0, until - time.monotonic()))
-            self.process.kill()
-            self._pipe.close()
-        if last is not None and last[0] is CLOSED and last[1] is not None:
-            raise last[1]
+        self._child.close()
 
     def __enter__(self) -> ServerProcess:
         return self
@@ -145,35 +119,16 @@ class ServerProcess:
     ) -> None:
         self.close()
 
-    def _call(self, name: str, *arguments: object) -> Any:
-        return self._wait((name, arguments))
-
-    def _wait(self, call: tuple[str, tuple[object, ...]] | None = None) -> Any:
-        """The answer to `call`, or to what was sent before."""
-        try:
-            if call is not None:
-                self._pipe.send(call)
-            done, value = self._pipe.recv()
-        except (EOFError, ConnectionError):
-            raise RunFailed("the server's process has ended") from None
-        if not done:
-            raise value
-        return value
-
 
 def _serve(pipe: Connection, folder: Path, allow_insecure: bool, state: bytes | None) -> None:
-    """The process: open the files, then answer calls until told to stop.
-
-    An interrupt from the keyboard is the caller's to handle.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """The process: open the files, then answer calls until told to stop."""
+    prepare_child()
     try:
         server = open_server(folder, allow_insecure=allow_insecure, state=state)
     except (HelbaError, OSError, ValueError) as error:
-        pipe.send((False, RunFailed(f"the server cannot start: {error}")))
+        fail_to_start(pipe, RunFailed(f"the server cannot start: {error}"))
         return
-    pipe.send((True, None))
-    kept = _KeptServer(server, folder)
+    kept = _ProcessServer(server, folder=folder)
     calls: dict[str, Callable[..., Any]] = {
         "receive": kept.receive,
         "receive_asks": server.receive_asks,
@@ -186,95 +141,41 @@ def _serve(pipe: Connection, folder: Path, allow_insecure: bool, state: bytes | 
         "status": server.status,
         "save": kept.save,
     }
-    while (call := _next_call(pipe)) is not None:
-        name, arguments = call
-        try:
-            pipe.send((True, calls[name](*arguments)))
-        except HelbaError as error:
-            pipe.send((False, error))
-        except Exception as error:  # what OpenFHE raises: the state is as it was
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            pipe.send((False, RunFailed(f"the server failed: {reason}")))
-    with suppress(OSError):  # nobody may be left who listens
-        pipe.send((CLOSED, _failure_of(kept.count)))
+    answer_calls(pipe, calls, what="server", finish=kept.count)
 
 
-def _failure_of(action: Callable[[], None]) -> HelbaError | None:
-    try:
-        action()
-    except HelbaError as error:
-        return error
-    return None
-
-
-class _KeptServer:
-    """A server, and its folder in step with it. What the server refuses changes no file."""
-
-    def __init__(self, server: Server, folder: Path) -> None:
-        self._server = server
-        self._folder = folder
-        self._counted = server.ledger.total
-
-    @property
-    def _there(self) -> bool:
-        return self._folder.is_dir()
+class _ProcessServer(KeptServer):
+    """The server, its folder, and what else calls may do."""
 
     def receive(self, message: bytes) -> tuple[bytes, ...]:
+        """Take a message in, and count the bits that it told."""
         try:
-            return self._server.receive(message)
+            return self.server.receive(message)
         finally:  # what is refused may have told bits, too
-            if self._server.ledger.total != self._counted:
-                with suppress(HelbaError, OSError):  # told when it closes, if it still fails then
-                    self.count()
-
-    def enrol(self, data: bytes) -> None:
-        self._server.enrol(data)
-        if self._there:
-            user = Enrolment.from_bytes(data, deployment=self._server.deployment).user
-            write_enrolment(self._folder, user, data)
-
-    def introduce(self, user: bytes, inward_key: bytes) -> None:
-        self._server.introduce(user, inward_key)
-        if self._there:
-            write_private(inward_path(self._folder, user), inward_key)
-
-    def revoke(self, user: bytes) -> None:
-        self._server.revoke(user)
-        if self._there:
-            drop_user(self._folder, user)
+            with suppress(HelbaError, OSError):  # told when it closes, if it still fails then
+                self.count_new()
 
     def rotate(self, rotation: bytes) -> tuple[bytes, ...]:
-        replies = self._server.rotate(rotation)
-        if self._there:
+        """Go on under a new collective key; the folder has it, too."""
+        replies = self.server.rotate(rotation)
+        if self.folder.is_dir():
             self._keep_rotation(rotation)
             self.count()
         return replies
 
     def _keep_rotation(self, rotation: bytes) -> None:
         """Write the new keys, unless the authority did: it may have written more since."""
-        deployment, waiting = self._server.deployment, self._folder / ROTATION
+        deployment, waiting = self.server.deployment, self.folder / ROTATION
         given = Rotation.from_bytes(rotation, deployment=deployment)
-        if read_public(self._folder / PUBLIC_KEY) != given.public_key:
-            write_rotated_files(rotation, self._folder, deployment=deployment)
+        if read_public(self.folder / PUBLIC_KEY) != given.public_key:
+            write_rotated_files(rotation, self.folder, deployment=deployment)
         if waiting.exists() and read_private(waiting) == rotation:
-            drop_rotation(self._folder)
+            drop_rotation(self.folder)
         else:
-            delete_file(self._folder / PREVIOUS)
+            delete_file(self.folder / PREVIOUS)
 
     def save(self) -> bytes:
-        state = save_server(self._server)
+        """Return the state, and count."""
+        state = save_server(self.server)
         self.count()
         return state
-
-    def count(self) -> None:
-        if self._there:
-            write_ledger(self._server, self._folder)
-            self._counted = self._server.ledger.total
-
-
-def _next_call(pipe: Connection) -> Any:
-    """The next call; None to stop, also when nobody is left who could call."""
-    try:
-        return pipe.recv()
-    except (EOFError, OSError):
-        return None

@@ -61,7 +61,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """What one report adds: x x^T, r x by row, and what the update test needs, if there is one."""
+    """What reports add: x x^T, r x by row, and what the update test needs, if there is one."""
 
     design: EncryptedVector
     response: EncryptedVector
@@ -81,6 +81,8 @@ class Profile(ABC):
 
     # Whether the update test rides on an answer; else it is a computation of its own.
     rides: ClassVar[bool] = True
+    # Whether `absorb` is linear, so that reports may be added before it.
+    adds_reports: ClassVar[bool] = True
     # Vectors of contexts in an `Ask`.
     context_parts: ClassVar[int] = 1
 

@@ -9,31 +9,26 @@ whole state can be saved (`snapshot`). How it learns is in `learning`.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from helba.engine import EncryptedVector, Engine
 from helba.errors import DamagedData, HelbaError, InvalidInput, Refused, RunFailed
-from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Directory
 from helba.protocol.enrolment import Enrolment, Rotation, name_key
-from helba.protocol.learning import Learning
 from helba.protocol.ledger import TEST_BITS, bits_told
 from helba.protocol.messages import (
     Answer,
     Ask,
-    Message,
     Notice,
-    Receipt,
-    Refusal,
     Report,
     TaskReply,
     TestReply,
     subject_of,
 )
-from helba.protocol.profile import RidingTest, Statistics
+from helba.protocol.profile import RidingTest
+from helba.protocol.rewards import NOT_YOURS, Rewards
 from helba.protocol.summand import Summand, add_summands, read_summand
 from helba.protocol.work import AnswerWork, OpenRound
 
@@ -41,7 +36,6 @@ __all__ = ["Server", "Status"]
 
 # Answers kept for a user who asks again because the first one got lost.
 KEPT_ANSWERS = 64
-NOT_YOURS = "a round of somebody else"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +65,7 @@ class Status:
         return self.bits > self.bit_budget
 
 
-class Server(Learning):
+class Server(Rewards):
     """Serves one deployment with `engine`, which holds public and evaluation keys only.
 
     `directory` has the users, `ledger` the bits they returned, `levels_left` is that of the last
@@ -80,10 +74,7 @@ class Server(Learning):
 
     def __init__(self, deployment: Deployment, *, engine: Engine, directory: Directory) -> None:
         super().__init__(deployment, engine=engine, directory=directory)
-        self._codec = Codec(deployment)
         self.levels_left: int | None = None
-        self.rounds: dict[bytes, OpenRound] = {}
-        self.answers: OrderedDict[bytes, bytes] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"<Server of {self.deployment.fingerprint}, round {self.round}>"
@@ -113,7 +104,27 @@ class Server(Learning):
 
     def tasks(self, user: bytes) -> tuple[bytes, ...]:
         """Return what the server needs help with, for one helper; or raise `Refused`."""
-        return self.worker.tasks(user)
+        return (*self.round_tasks(user), *self.update_tasks(user))
+
+    def round_tasks(self, user: bytes) -> tuple[bytes, ...]:
+        """Return what a user's own rounds wait for."""
+        return self.worker.tasks(user, rounds=True)
+
+    def task_of(self, round: bytes) -> bytes | None:
+        """Return what a round waits for its user to do; None if it does not wait."""
+        for work in self.worker.work:
+            if isinstance(work, AnswerWork) and round in work.users:
+                return self.worker.task(work, self.rounds[round].user)
+        return None
+
+    def update_tasks(self, user: bytes) -> tuple[bytes, ...]:
+        """Return what updates and their tests wait for: anybody may help."""
+        return self.worker.tasks(user, rounds=False)
+
+    @property
+    def wants_help(self) -> bool:
+        """Whether an update, or a test of its own, waits for a helper."""
+        return any(not isinstance(work, AnswerWork) for work in self.worker.work)
 
     # -- what the authority says
 
@@ -157,10 +168,24 @@ class Server(Learning):
         except Refused as error:
             return (self._refuse(subject_of(message), str(error)),)
         if isinstance(message, Report):
-            return self._report(message)
+            return self._report([message])
         if isinstance(message, TestReply):
             return self._test_reply(message)
         return self._task_reply(message)
+
+    def receive_help(self, data: bytes) -> tuple[bytes, ...]:
+        """Take the reply to a task in, and return what to send back.
+
+        Where the computation goes on and needs more, that is the helper's next task.
+        """
+        reply = self._decode(data)
+        if not isinstance(reply, TaskReply):
+            raise DamagedData("this is not the reply to a task")
+        work = self.worker.find(reply)
+        sent = self.receive(data)
+        if not sent and work is not None and work in self.worker.work:
+            return (self.worker.task(work, reply.user),)
+        return sent
 
     def receive_asks(self, asks: Sequence[bytes]) -> tuple[bytes, ...]:
         """Answer several waiting users with as few evaluations as their slots allow.
@@ -228,11 +253,6 @@ class Server(Learning):
             return [self._refuse(ask.round, text)]
         return None
 
-    def _is_in_work(self, round: bytes) -> bool:
-        return any(
-            isinstance(work, AnswerWork) and round in work.users for work in self.worker.work
-        )
-
     def _contexts(self, ask: Ask) -> list[Summand]:
         profile = self.profile
         if len(ask.parts) != profile.context_parts:
@@ -289,7 +309,7 @@ class Server(Learning):
 
     def _test_reply(self, reply: TestReply) -> tuple[bytes, ...]:
         test = self.growth.take(reply.test)
-        if test is not None or reply.test in self.growth.closed:
+        if self.growth.closed.tell(reply.test, user=reply.user):
             self.ledger.add(reply.user, TEST_BITS)  # also of one that is late: the bit is out
         if test is None:
             return (self._refuse(reply.test, "no test of this name is open"),)
@@ -298,42 +318,12 @@ class Server(Learning):
             self.schedule.answer(passed=passed, covered=test.covered)
         return ()
 
-    # -- rewards
-
-    def _report(self, report: Report) -> tuple[bytes, ...]:
-        known = self.rounds.get(report.round)
-        if known is None or self._is_in_work(report.round):
-            return (self._refuse(report.round, "no round of this name was answered"),)
-        if known.user != report.user:
-            return (self._refuse(report.round, NOT_YOURS),)
-        if known.reported:
-            return (self._encode(Receipt(round=report.round, counted=False)),)
-        try:
-            added = self._statistics(report)
-        except Refused as error:
-            return (self._refuse(report.round, str(error)),)
-        taken = self._take(added)
-        known.reported = True
-        self.answers.pop(report.round, None)
-        receipt = self._encode(Receipt(round=report.round, counted=True))
-        return (receipt, *self._take_in(taken=taken, helper=report.user))
-
-    def _statistics(self, report: Report) -> Statistics:
-        shapes, line = self.profile.statistics_shape, self.directory.line(report.user)
-        if len(report.parts) != len(shapes):
-            raise DamagedData(f"a report has {len(shapes)} ciphertexts")
-        vectors = [
-            line.read(part, collective=self._engine, slots=slots, level=level)
-            for part, (slots, level) in zip(report.parts, shapes, strict=True)
-        ]
-        return self.profile.absorb(self._engine, vectors)
-
     # -- help, and what it leads to
 
     def _task_reply(self, reply: TaskReply) -> tuple[bytes, ...]:
         work = self.worker.find(reply)
         if work is None:
-            if reply.task in self.worker.closed:
+            if self.worker.closed.tell(reply.task, user=reply.user):
                 self.ledger.add(reply.user, bits_told(reply))
             return (self._refuse(reply.task, "no task of this name is open"),)
         try:
@@ -386,14 +376,3 @@ class Server(Learning):
             del self.rounds[round]
             self.round -= 1
         return [self._refuse(round, reason) for round in work.users]
-
-    # -- bytes
-
-    def _refuse(self, subject: bytes, reason: str) -> bytes:
-        return self._encode(Refusal(subject=subject, reason=reason))
-
-    def _encode(self, message: Message) -> bytes:
-        return self._codec.encode(message)
-
-    def _decode(self, data: bytes) -> Message:
-        return self._codec.decode(data)

@@ -3,7 +3,9 @@
     deployment.json  public.key  evaluation.key
     users/<id>.enrolment    a user's public key, and the re-encryption key to it
     users/<id>.inward       where data arrives switched: the user's key to the collective one
+    users/<id>.token        the hash of the token by which the user is known (`tokens`)
     users/<id>.revoked      empty: this key was enrolled once, and is refused whatever else is there
+    authority.sha256        the hash of the authority's token
     ledger.json             the bits that came back, by key
     rotation.key            a rotation that the server has not taken yet
     previous.key            the public key before that, under which a saved state may still be
@@ -49,18 +51,21 @@ from helba.protocol.ledger import Ledger
 from helba.protocol.messages import ID_BYTES
 from helba.protocol.server import Server
 from helba.protocol.snapshot import restore_server
+from helba.protocol.tokens import TOKEN, drop_token_hash
 from helba.protocol.vault import make_private_folder, read_private, write_private, write_public
 
 __all__ = [
     "LEDGER",
     "PREVIOUS",
     "REVOKED",
+    "admit_user",
     "drop_rotation",
     "drop_stale_users",
     "drop_user",
     "drop_users",
     "enrolment_path",
     "inward_path",
+    "list_users",
     "open_server",
     "read_ledger",
     "write_enrolment",
@@ -95,8 +100,8 @@ def write_server_files(authority: Authority, folder: Path) -> None:
     """Write all that a server needs into `folder`; what is there already and fits stays.
 
     A new enrolment is made only for users whose file is missing, damaged, leads from another
-    collective key, or lies beside a mark that says revoked. Keys of users who are no longer
-    enrolled are deleted.
+    collective key, or lies beside a mark that says revoked. Keys and tokens of users who are no
+    longer enrolled are deleted.
     """
     make_private_folder(folder)
     make_private_folder(folder / USERS)
@@ -118,7 +123,10 @@ def write_server_files(authority: Authority, folder: Path) -> None:
 
 
 def write_rotated_files(rotation: bytes, folder: Path, *, deployment: Deployment) -> None:
-    """Write the keys that a rotation brings; those of the old collective key are deleted."""
+    """Write the keys that a rotation brings; those of the old collective key are deleted.
+
+    Users whom it enrols keep their tokens.
+    """
     given = Rotation.from_bytes(rotation, deployment=deployment)
     key = describe_key(given.public_key).owner
     make_private_folder(folder)
@@ -127,6 +135,9 @@ def write_rotated_files(rotation: bytes, folder: Path, *, deployment: Deployment
     for data in given.enrolments:
         user = Enrolment.from_bytes(data, deployment=deployment).user
         write_enrolment(folder, user, data)
+    for user, path in _user_files(folder, TOKEN):
+        if not path.with_suffix(ENROLMENT).exists():
+            drop_token_hash(folder, user)
     old = folder / PUBLIC_KEY
     if old.exists() and describe_key(read_public(old)).owner != key:
         write_public(folder / PREVIOUS, read_public(old))
@@ -150,19 +161,23 @@ def drop_rotation(folder: Path) -> None:
 
 def drop_users(folder: Path, *, but: Collection[bytes]) -> None:
     """Delete the keys of all users who are not among `but`, as for `drop_user`."""
-    for user in {user for user, _ in _user_files(folder, ENROLMENT, INWARD)} - set(but):
+    for user in {user for user, _ in _user_files(folder, ENROLMENT, INWARD, TOKEN)} - set(but):
         drop_user(folder, user)
 
 
 def drop_user(folder: Path, user: bytes) -> None:
-    """Delete a user's keys, and remember that it was revoked."""
+    """Delete a user's keys and its token, and remember that it was revoked."""
     write_private(enrolment_path(folder, user).with_suffix(REVOKED), b"")
+    drop_token_hash(folder, user)
     delete_file(inward_path(folder, user))
     delete_file(enrolment_path(folder, user))
 
 
 def drop_stale_users(folder: Path, *, deployment: Deployment, key: bytes) -> None:
-    """Delete users' keys that do not come from, or lead to, the collective key of that id."""
+    """Delete users' keys that do not come from, or lead to, the collective key of that id.
+
+    Tokens stay: who is enrolled again under the new key keeps its own.
+    """
     for _, path in _user_files(folder, ENROLMENT, INWARD):
         try:
             data = read_private(path)
@@ -175,6 +190,13 @@ def drop_stale_users(folder: Path, *, deployment: Deployment, key: bytes) -> Non
             found = None
         if found != key:
             delete_file(path)
+
+
+def list_users(folder: Path) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return the ids of those who are enrolled, and of those who were revoked."""
+    revoked = [user for user, _ in _user_files(folder, REVOKED)]
+    enrolled = [user for user, _ in _user_files(folder, ENROLMENT) if user not in revoked]
+    return tuple(enrolled), tuple(revoked)
 
 
 def _user_files(folder: Path, *endings: str) -> list[tuple[bytes, Path]]:
@@ -194,12 +216,18 @@ def _is_key_of(path: Path, key: bytes) -> bool:
 
 
 def open_server(
-    folder: Path, *, allow_insecure: bool = False, state: bytes | None = None
+    folder: Path,
+    *,
+    allow_insecure: bool = False,
+    state: bytes | None = None,
+    lasting: bool = False,
 ) -> Server:
     """Return the server of the files in `folder`, from `state` if that is given.
 
     It counts on from ledger.json, or from the `state` if that counted more. A state from before a
-    rotation that waits in the folder is brought under the new key, without what was under way.
+    rotation that waits in the folder is brought under the new key, without what was under way, and
+    the rotation is deleted. With `lasting`, the folder stays for as long as the server lives: keys
+    of users are read from it when they are needed, and the rotation is the caller's to delete.
     """
     deployment = read_deployment(folder / DEPLOYMENT, allow_insecure=allow_insecure)
     scheme = get_scheme(deployment.scheme)
@@ -219,26 +247,61 @@ def open_server(
     engine = scheme.engine(public, evaluation_key=evaluation)
     directory = Directory(deployment, scheme=scheme, engine=engine)
     revoked = {user for user, _ in _user_files(folder, REVOKED)}
-    for user, path in _user_files(folder, ENROLMENT, INWARD):
-        if user in revoked:
-            continue
-        with naming(path):
-            data = read_private(path)
-            if path.suffix == ENROLMENT:
-                directory.enrol(Enrolment.from_bytes(data, deployment=deployment))
-            elif user in directory.users:
-                directory.introduce(user, inward_key=data)
+    for user, _ in _user_files(folder, ENROLMENT):
+        if user not in revoked:
+            admit_user(directory, user, folder, key=name_key(public))
+            if not lasting:
+                directory.hold(user)
     directory.bar(revoked)
     if state is None:
         server = Server(deployment, engine=engine, directory=directory)
     elif (folder / ROTATION).exists() and (folder / PREVIOUS).exists():
         server = _restore_rotated(state, folder, engine=engine, directory=directory)
+        if not lasting:
+            drop_rotation(folder)
     else:
         server = restore_server(state, deployment=deployment, engine=engine, directory=directory)
     budget = server.ledger.budget
     if (folder / LEDGER).exists():
         server.ledger.include(read_ledger(folder / LEDGER, key=name_key(public), budget=budget))
     return server
+
+
+def admit_user(directory: Directory, user: bytes, folder: Path, *, key: bytes) -> None:
+    """Let a server serve the user whose files are in its folder; `key` is the collective one's id.
+
+    The files say that they are whole and lead from that key to the user, or `DamagedData` names
+    the one that does not. They are read again whenever they are needed.
+    """
+    deployment, path, inward = (
+        directory.deployment,
+        enrolment_path(folder, user),
+        inward_path(folder, user),
+    )
+
+    def read() -> Enrolment:
+        with naming(path):
+            return Enrolment.from_bytes(read_private(path), deployment=deployment)
+
+    given = read()
+    with naming(path):
+        if given.user != user or describe_key(given.public_key).owner != user:
+            raise DamagedData("the enrolment names another public key")
+        _require_way(given.outward_key, start=key, end=user)
+    if inward.exists():
+        with naming(inward):
+            _require_way(read_private(inward), start=user, end=key)
+    directory.admit(
+        user,
+        enrolment=read,
+        inward_key=(lambda: read_private(inward)) if inward.exists() else None,
+    )
+
+
+def _require_way(data: bytes, *, start: bytes, end: bytes) -> None:
+    way = describe_key(data)
+    if (way.owner, way.leads_to) != (start, end):
+        raise DamagedData("the re-encryption key leads from or to another key")
 
 
 def _restore_rotated(state: bytes, folder: Path, *, engine: Engine, directory: Directory) -> Server:
@@ -259,7 +322,6 @@ def _restore_rotated(state: bytes, folder: Path, *, engine: Engine, directory: D
     rotation = Rotation.from_bytes(read_private(folder / ROTATION), deployment=deployment)
     key = scheme.reencryption_key_from_bytes(rotation.switching_key, parameters=parameters)
     server.move(engine=engine, directory=directory, key=key)
-    drop_rotation(folder)
     return server
 
 

@@ -3,6 +3,8 @@
     data = save_server(server)
     server = restore_server(data, deployment=deployment, engine=engine, directory=directory)
 
+A state that is kept elsewhere in parts, of which most stay the same, is described and joined.
+
 Ciphertexts stand in the engine's own format, once each, the rest in a JSON head. Messages that are
 kept (answers, tasks) stand as they were sent, and are read as their receivers will. A computation
 that waits for help is saved as its inputs, what it was given so far, and the server's half of the
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -34,7 +36,7 @@ from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Directory
 from helba.protocol.enrolment import name_key
 from helba.protocol.frame import frame, unframe
-from helba.protocol.growth import GrowthTests, UpdateTest
+from helba.protocol.growth import Growth, GrowthTests, UpdateTest
 from helba.protocol.jobs import Check, Result
 from helba.protocol.messages import ID_BYTES
 from helba.protocol.profile import Model, RidingTest, Statistics
@@ -43,10 +45,10 @@ from helba.protocol.server import Server
 from helba.protocol.snapshotparts import PartReader, PartWriter
 from helba.protocol.work import AnswerWork, OpenRound, OpenTask, TestWork, UpdateWork, Work
 
-__all__ = ["restore_server", "save_server"]
+__all__ = ["describe_server", "join_state", "restore_server", "save_server"]
 
 MAGIC = b"\x89HELSRV\n"
-VERSION = 5
+VERSION = 6
 MOST_HEAD_BYTES = 1 << 30
 MOST_PARTS = 1 << 20
 COUNTS = ("round", "samples", "updates", "rejected", "levels_left", "last_error")
@@ -56,6 +58,20 @@ SCHEDULE = ("start", "plays", "covered", "covered_before", "passed", "lag", "str
 def save_server(server: Server) -> bytes:
     """Return the state of the server; it goes on as before."""
     writer = PartWriter(server._engine)
+    return join_state(describe_server(server, writer), writer.parts)
+
+
+def join_state(head: bytes, parts: Sequence[bytes]) -> bytes:
+    """Return the state that has this head and these parts, in their order."""
+    return frame(magic=MAGIC, version=VERSION, kind=0, head=head, parts=parts)
+
+
+def describe_server(server: Server, writer: PartWriter, *, lasting: bool = False) -> bytes:
+    """Write the parts of the state, and return its head.
+
+    With `lasting`, what concerns single rounds is left out: those that were answered, their
+    answers, and what is under way, which begins again or is asked again.
+    """
     head = {
         "deployment": server.deployment.fingerprint,
         "key": name_key(server._engine.public_key).hex(),
@@ -69,14 +85,21 @@ def save_server(server: Server) -> bytes:
             [writer.maybe(vector) for vector in (held.design, held.response, held.growth)]
             for held in server.held
         ],
-        "rounds": {k.hex(): [v.user.hex(), v.reported] for k, v in server.rounds.items()},
         "ledger": {k.hex(): bits for k, bits in server.ledger.as_dict().items()},
         "bits": server.ledger.total,
-        "answers": [[k.hex(), writer.part(v)] for k, v in server.answers.items()],
-        "work": [_describe_work(work, writer) for work in server.worker.work],
+        "rounds": {},
+        "answers": [],
+        "work": [],
     }
-    text = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
-    return frame(magic=MAGIC, version=VERSION, kind=0, head=text, parts=writer.parts)
+    if lasting:
+        working = [work for work in server.worker.work if isinstance(work, AnswerWork)]
+        head["round"] = server.round - sum(len(work.users) for work in working)
+    else:
+        rounds, answers = server.rounds.items(), server.answers.items()
+        head["rounds"] = {k.hex(): [v.user.hex(), v.reported] for k, v in rounds}
+        head["answers"] = [[k.hex(), writer.part(v)] for k, v in answers]
+        head["work"] = [_describe_work(work, writer) for work in server.worker.work]
+    return json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
 
 
 def restore_server(
@@ -146,7 +169,7 @@ def _describe_growth(growth: GrowthTests, writer: PartWriter) -> dict[str, Any]:
     return {
         "seen": writer.maybe(growth.seen),
         "count": growth.count,
-        "waiting": writer.vectors(growth.waiting),
+        "waiting": [[writer.vector(each.vector), each.count] for each in growth.waiting],
         "out": {name.hex(): asdict(test) for name, test in growth.out.items()},
     }
 
@@ -155,7 +178,10 @@ def _read_growth(saved: dict[str, Any], reader: PartReader) -> GrowthTests:
     return GrowthTests(
         seen=reader.maybe(saved["seen"]),
         count=saved["count"],
-        waiting=reader.vectors(saved["waiting"]),
+        waiting=[
+            Growth(vector=reader.vector(vector), count=_count(count))
+            for vector, count in saved["waiting"]
+        ],
         out={bytes.fromhex(name): UpdateTest(**test) for name, test in saved["out"].items()},
     )
 

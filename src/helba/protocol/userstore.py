@@ -34,7 +34,14 @@ from helba.protocol.vault import (
     write_public,
 )
 
-__all__ = ["COLLECTIVE_KEY", "create_user", "open_user", "update_user"]
+__all__ = [
+    "COLLECTIVE_KEY",
+    "adopt_key",
+    "create_user",
+    "make_user",
+    "open_user",
+    "update_user",
+]
 
 COLLECTIVE_KEY = "collective.key"
 
@@ -50,16 +57,32 @@ def create_user(
     require_free(folder)
     deployment = read_deployment(deployment_folder / DEPLOYMENT, allow_insecure=allow_insecure)
     _require_own_keys(deployment)
-    collective = _find_collective(deployment_folder)
-    key = _read_public(collective, deployment=deployment)
+    collective = _read_public(_find_collective(deployment_folder), deployment=deployment)
+    return _make(folder, deployment, collective=collective, passphrase=passphrase)
+
+
+def make_user(
+    folder: Path, deployment: Deployment, *, collective_key: bytes, passphrase: str
+) -> User:
+    """Make a pair as `create_user` does, for a deployment and a collective key that were sent.
+
+    Both must come over a channel that authenticates: who chooses the key reads what is sent.
+    """
+    require_free(folder)
+    _require_own_keys(deployment)
+    collective = _public_of(collective_key, deployment=deployment)
+    return _make(folder, deployment, collective=collective, passphrase=passphrase)
+
+
+def _make(folder: Path, deployment: Deployment, *, collective: PublicKey, passphrase: str) -> User:
     make_private_folder(folder)
     with locked(folder):
         require_free(folder)  # or another command was faster
         scheme = get_scheme(deployment.scheme)
         keys = scheme.generate_pair(deployment.parameters)
-        user = User(deployment, scheme=scheme, engine=scheme.engine(key), keys=keys)
+        user = User(deployment, scheme=scheme, engine=scheme.engine(collective), keys=keys)
         write_deployment(folder / DEPLOYMENT, deployment)
-        write_public(folder / COLLECTIVE_KEY, scheme.public_key_to_bytes(key))
+        write_public(folder / COLLECTIVE_KEY, scheme.public_key_to_bytes(collective))
         write_public(folder / PUBLIC_KEY, scheme.public_key_to_bytes(keys.public))
         secret = scheme.secret_key_to_bytes(keys.secret)
         sealed = seal_secret(secret, passphrase=passphrase, purpose=_purpose(keys.public))
@@ -95,14 +118,30 @@ def update_user(
     deployment = _open_folder(folder, allow_insecure=allow_insecure)
     with locked(folder):
         new = _read_public(public_key, deployment=deployment)
-        if new.belongs_to(_read_public(folder / PUBLIC_KEY, deployment=deployment)):
-            raise InvalidInput("public_key", "the user's own", "the collective key")
         if key is not None and name_key(new) != key:
             raise Refused(f"{public_key} is the key {name_key(new).hex()}, not {key.hex()}")
-        old = _read_public(folder / COLLECTIVE_KEY, deployment=deployment)
-        data = get_scheme(deployment.scheme).public_key_to_bytes(new)
-        write_public(folder / COLLECTIVE_KEY, data)
-        return name_key(old), name_key(new)
+        return _adopt(folder, new, deployment=deployment)
+
+
+def adopt_key(
+    folder: Path, public_key: bytes, *, key: bytes, allow_insecure: bool = False
+) -> tuple[bytes, bytes]:
+    """Adopt a collective public key that was sent, as `update_user` does one in a file."""
+    deployment = _open_folder(folder, allow_insecure=allow_insecure)
+    with locked(folder):
+        new = _public_of(public_key, deployment=deployment)
+        if name_key(new) != key:
+            raise Refused(f"what was sent is the key {name_key(new).hex()}, not {key.hex()}")
+        return _adopt(folder, new, deployment=deployment)
+
+
+def _adopt(folder: Path, new: PublicKey, *, deployment: Deployment) -> tuple[bytes, bytes]:
+    if new.belongs_to(_read_public(folder / PUBLIC_KEY, deployment=deployment)):
+        raise InvalidInput("public_key", "the user's own", "the collective key")
+    old = _read_public(folder / COLLECTIVE_KEY, deployment=deployment)
+    data = get_scheme(deployment.scheme).public_key_to_bytes(new)
+    write_public(folder / COLLECTIVE_KEY, data)
+    return name_key(old), name_key(new)
 
 
 def _open_folder(folder: Path, *, allow_insecure: bool) -> Deployment:
@@ -120,9 +159,14 @@ def _find_collective(folder: Path) -> Path:
 
 
 def _read_public(path: Path, *, deployment: Deployment) -> PublicKey:
-    scheme, data = get_scheme(deployment.scheme), read_public(path)
+    data = read_public(path)
     with naming(path):
-        return scheme.public_key_from_bytes(data, parameters=deployment.parameters)
+        return _public_of(data, deployment=deployment)
+
+
+def _public_of(data: bytes, *, deployment: Deployment) -> PublicKey:
+    scheme = get_scheme(deployment.scheme)
+    return scheme.public_key_from_bytes(data, parameters=deployment.parameters)
 
 
 def _require_own_keys(deployment: Deployment) -> None:

@@ -22,7 +22,7 @@ from helba.protocol.jobs import Check, Job, Opening, Result
 from helba.protocol.ledger import OPENING_BITS, Ledger, Recent
 from helba.protocol.messages import ID_BYTES, Task, TaskReply
 from helba.protocol.profile import Profile
-from helba.protocol.work import OpenTask, Work
+from helba.protocol.work import AnswerWork, OpenTask, Work
 
 __all__ = ["MOST_HELPERS", "Worker"]
 
@@ -51,10 +51,21 @@ class Worker:
         self._ledger = ledger
         self._codec = Codec(deployment)
 
-    def tasks(self, user: bytes) -> tuple[bytes, ...]:
-        """Return the tasks for one helper; the same until somebody has helped."""
+    def tasks(self, user: bytes, *, rounds: bool) -> tuple[bytes, ...]:
+        """Return the tasks of rounds, or of all else, for one helper.
+
+        They stay the same until somebody has helped.
+        """
         self._directory.require(user)
-        return tuple(self._task(work, user).data for work in self.work if work.open_to(user))
+        return tuple(
+            self._task(work, user).data
+            for work in self.work
+            if isinstance(work, AnswerWork) == rounds and work.open_to(user)
+        )
+
+    def task(self, work: Work, user: bytes) -> bytes:
+        """Return the task of one computation for one helper."""
+        return self._task(work, user).data
 
     def begin(self, work: Work, *, helper: bytes) -> bool:
         """Start a computation and return whether it has ended. An error takes it off again.
@@ -86,6 +97,7 @@ class Worker:
         """
         result = self._result(work, reply)
         self._close_tasks(work)
+        self.closed.tell(reply.task, user=reply.user)  # what it tells is counted
         try:
             work.running.resume(result)
             return self._go_on(work, helper=reply.user)
@@ -99,8 +111,8 @@ class Worker:
         self.work.remove(work)
 
     def _close_tasks(self, work: Work) -> None:
-        for task in work.tasks.values():
-            self.closed.add(task.name)
+        for user, task in work.tasks.items():
+            self.closed.add(task.name, asked=user)
         work.tasks.clear()
 
     def _go_on(self, work: Work, *, helper: bytes) -> bool:
@@ -122,8 +134,8 @@ class Worker:
         if user not in work.tasks:
             work.tasks[user] = self._make_task(work, user)
             while len(work.tasks) > MOST_HELPERS:
-                _, oldest = work.tasks.popitem(last=False)
-                self.closed.add(oldest.name)
+                helper, oldest = work.tasks.popitem(last=False)
+                self.closed.add(oldest.name, asked=helper)
         return work.tasks[user]
 
     def _make_task(self, work: Work, user: bytes) -> OpenTask:

@@ -1,0 +1,252 @@
+"""The HTTP of the key authority: anybody may learn what is public, and who is invited may enrol.
+
+    GET  /v1/health             {"status", "server"}
+    GET  /v1/deployment         JSON, as deployment.json
+    GET  /v1/public-key         bytes of the collective public key
+    GET  /v1/server             {"url", "tenant", "key"}: where users go on, and under which key
+    POST /v1/enrolments?name=   bytes of a public key; Helba-Token-Sha256, Authorization: Bearer
+                                201, or 202 while the server has not been reached:
+                                {"user", "name", "server", "tenant", "delivered"}
+    GET  /v1/enrolments/{user}  {"delivered"}
+    GET  /metrics               text for Prometheus
+
+No response has a secret: a user makes its keys and its token itself, and sends the public key and
+the token's hash. Enrolments are made one at a time, in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Header, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from helba.errors import DamagedData, Unavailable
+from helba.protocol.authorityfiles import Record
+from helba.protocol.invitation import NotInvited
+from helba.protocol.messages import ID_BYTES
+from helba.protocol.tokens import require_token_hash
+from helba.service.authority.courier import Courier
+from helba.service.authority.desk import Desk
+from helba.service.authority.metric import AuthorityMetrics
+from helba.service.failure import (
+    Forbidden,
+    NotFound,
+    Unauthorized,
+    WrongType,
+    add_failure_handlers,
+)
+from helba.service.limit import BytesInFlight, RateLimiter, reading_body
+from helba.service.log import RequestLog
+
+__all__ = ["AuthoritySettings", "create_app"]
+
+BINARY = "application/octet-stream"
+LOOK_SECONDS = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuthoritySettings:
+    """What an operator may set: where users find the server, and limits.
+
+    Enrolments from one address come at `rate_per_second` in the long run, and `burst` at once; at
+    most `most_waiting` wait for their turn. An answer waits `delivery_seconds` for the server.
+    """
+
+    server_url: str
+    tenant: str
+    rate_per_second: float = 5.0
+    burst: int = 50
+    most_waiting: int = 64
+    delivery_seconds: float = 10.0
+
+
+def create_app(
+    desk: Desk, *, courier: Courier, settings: AuthoritySettings, metrics: AuthorityMetrics
+) -> FastAPI:
+    """Return the app; while it runs, `courier` delivers."""
+    counter = _Counter(desk, courier=courier, settings=settings)
+
+    @asynccontextmanager
+    async def live(_: FastAPI) -> AsyncIterator[None]:
+        courier.start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(courier.stop)
+            counter.close()
+
+    app = FastAPI(
+        title="helba key authority",
+        version=version("helba"),
+        lifespan=live,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+    )
+    add_failure_handlers(app)
+    app.add_middleware(RequestLog, observe=metrics.observe_request)
+
+    @app.get("/v1/health")
+    async def health() -> dict[str, str]:
+        """Whether the authority serves, and whether the server has all that it should."""
+        return {"status": "serving", "server": courier.state}
+
+    @app.get("/v1/deployment")
+    def deployment() -> Any:
+        """What all parties agree on."""
+        return desk.deployment_json()
+
+    @app.get("/v1/public-key", response_class=Response)
+    def public_key() -> Response:
+        """The collective public key, for users to encrypt under."""
+        return Response(desk.public_key(), media_type=BINARY)
+
+    @app.get("/v1/server")
+    def server() -> dict[str, str]:
+        """Where the server is, and the id of the collective key."""
+        return {
+            "url": settings.server_url,
+            "tenant": settings.tenant,
+            "key": desk.key_id().hex(),
+        }
+
+    @app.post("/v1/enrolments", status_code=201)
+    async def enrol(
+        request: Request,
+        name: Annotated[str, Query(max_length=256)],
+        authorization: Annotated[str | None, Header()] = None,
+        helba_token_sha256: Annotated[str | None, Header()] = None,
+    ) -> Response:
+        """Take a user in by its public key."""
+        given = _Given(
+            name=name,
+            token_hash=require_token_hash(helba_token_sha256),
+            invitation=_bearer(authorization),
+        )
+        record, delivered = await counter.serve(request, given)
+        metrics.observe_enrolment()
+        return JSONResponse(
+            {
+                "user": record.id.hex(),
+                "name": record.name,
+                "server": settings.server_url,
+                "tenant": settings.tenant,
+                "delivered": delivered,
+            },
+            status_code=201 if delivered else 202,
+            headers={"Location": f"/v1/enrolments/{record.id.hex()}"},
+        )
+
+    @app.get("/v1/enrolments/{user}")
+    def enrolment(user: str) -> dict[str, bool]:
+        """Whether the server has a user who was enrolled."""
+        found = _read_id(user)
+        if not any(each.id == found and not each.revoked for each in desk.records()):
+            raise NotFound("nobody of this id is enrolled")
+        return {"delivered": courier.has(found)}
+
+    @app.get("/metrics", response_class=Response)
+    def show_metrics() -> Response:
+        """What was counted."""
+        return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return app
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """What a request for an enrolment says beside the key."""
+
+    name: str
+    token_hash: str
+    invitation: str | None
+
+    def __repr__(self) -> str:
+        return "<what a user gave>"
+
+
+class _Counter:
+    """Where requests for enrolments wait for their turn at the desk."""
+
+    def __init__(self, desk: Desk, *, courier: Courier, settings: AuthoritySettings) -> None:
+        self._desk = desk
+        self._courier = courier
+        self._settings = settings
+        self._limiter = RateLimiter(settings.rate_per_second, settings.burst)
+        self._turn = ThreadPoolExecutor(max_workers=1, thread_name_prefix="desk")
+        self._most = desk.most_key_bytes
+        self._flight = BytesInFlight(settings.most_waiting * self._most)
+        self._waiting = 0
+
+    async def serve(self, request: Request, given: _Given) -> tuple[Record, bool]:
+        """Enrol who asks; return what is kept, and whether the server has it."""
+        self._limiter.take(request.client.host if request.client else "")
+        kind = request.headers.get("content-type", BINARY)
+        if kind.split(";")[0].strip().lower() != BINARY:
+            raise WrongType(BINARY)
+        try:
+            self._desk.admit(given.name, invitation=given.invitation)
+            async with reading_body(request, most=self._most, flight=self._flight) as body:
+                record = await self._enrol(body, given)
+        except NotInvited as error:
+            if given.invitation is None:
+                raise Unauthorized(str(error)) from None
+            raise Forbidden(str(error)) from None
+        return record, await self._delivered(record.id)
+
+    async def _enrol(self, public_key: bytes, given: _Given) -> Record:
+        if self._waiting >= self._settings.most_waiting:
+            raise Unavailable("too many wait here to be enrolled")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._turn,
+                lambda: self._desk.enrol(
+                    given.name,
+                    public_key=public_key,
+                    token_hash=given.token_hash,
+                    invitation=given.invitation,
+                ),
+            )
+        finally:
+            self._waiting -= 1
+
+    async def _delivered(self, user: bytes) -> bool:
+        """Wait until the server was told, or cannot be, or too long."""
+        end = time.monotonic() + self._settings.delivery_seconds
+        ticket = self._courier.poke()
+        while not self._courier.is_done(ticket) and time.monotonic() < end:
+            await asyncio.sleep(LOOK_SECONDS)
+        return await asyncio.to_thread(self._courier.has, user)
+
+    def close(self) -> None:
+        """End the thread, after the enrolment that is under way."""
+        self._turn.shutdown(wait=True, cancel_futures=True)
+
+
+def _bearer(header: str | None) -> str | None:
+    """The code in an Authorization header, or None if there is no header."""
+    if header is None:
+        return None
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise Unauthorized("the invitation must come as Authorization: Bearer")
+    return token.strip()
+
+
+def _read_id(text: str) -> bytes:
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != ID_BYTES or found.hex() != text:
+        raise DamagedData(f"an id has {2 * ID_BYTES} hexadecimal digits")
+    return found

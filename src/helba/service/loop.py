@@ -1,0 +1,230 @@
+"""The thread that serves a tenant: it takes what waits, has it computed, stores it, and answers.
+
+Rounds that arrive together are scored together: the first waits for those whose users have fetched
+their terms and are still encrypting. When the store fails, callers are told to try again, and a
+turn begins with storing what is left over. When the chamber ends, whatever ended it, another is
+started from the store.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from helba.errors import HelbaError, Refused, Unavailable
+from helba.protocol.child import ChildProcess
+from helba.service.chamber import Start
+from helba.service.gate import Checked
+from helba.service.job import Job, JobQueue
+from helba.service.lease import SlotLeases
+from helba.service.meter import Meter
+from helba.service.serving import Serving
+from helba.service.settings import Batching, Limits
+from helba.service.store import Store
+from helba.service.view import View
+
+__all__ = ["Loop"]
+
+log = logging.getLogger("helba.service.loop")
+
+IDLE_SECONDS = 0.5
+LEAST_BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.2, 5.0
+MOST_IN_TURN = 64
+GONE = "the tenant is being started again: try again"
+
+
+class Opener(Protocol):
+    """How a chamber is started."""
+
+    def __call__(self, start: Start) -> ChildProcess:
+        """Return a chamber that has opened its keys and this state."""
+        ...
+
+
+class Loop:
+    """Serves one tenant's jobs from its own thread; `view` is what others may look at."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: Store,
+        opener: Opener,
+        view: View,
+        batching: Batching,
+        limits: Limits,
+    ) -> None:
+        users = view.deployment.users
+        self.view = view
+        self.queue = JobQueue(limits.most_waiting)
+        self._name = name
+        self._opener = opener
+        self._slots = SlotLeases(users)
+        self._lock = threading.Lock()  # of the slots
+        self._size = batching.size or users
+        self._wait_seconds = batching.wait_seconds if users > 1 else 0.0
+        self._serving = Serving(name, store=store, view=view, limits=limits, size=self._size)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"tenant-{name}", daemon=True)
+
+    # -- for other threads
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what is under way, and end the chamber."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def submit(self, kind: str, *arguments: object, user: bytes | None = None) -> Job:
+        """Add a job; `Unavailable` if the tenant does not serve at the moment."""
+        if self.view.state != "serving" or self._stopping.is_set():
+            raise Unavailable(f"the tenant is {self.view.state}: try again")
+        job = Job(kind=kind, user=user, arguments=arguments)
+        self.queue.put(job)
+        return job
+
+    def lend_slot(self, user: bytes) -> int:
+        """Return the slots for a user's next ask."""
+        with self._lock:
+            return self._slots.lend(user, now=time.monotonic())
+
+    @property
+    def meter(self) -> Meter:
+        """How quick it was lately."""
+        return self._serving.meter
+
+    @property
+    def help_wanted(self) -> bool:
+        """Whether an update waits and nobody is helping."""
+        return self.view.wants_help and self._serving.help.is_free(now=time.monotonic())
+
+    def processes(self) -> dict[str, int]:
+        """Return the process of the chamber, if there is one."""
+        chamber = self._serving.chamber
+        pid = None if chamber is None else chamber.process.pid
+        return {} if pid is None else {"chamber": pid}
+
+    # -- the thread
+
+    def _run(self) -> None:
+        backoff = LEAST_BACKOFF_SECONDS
+        while not self._stopping.is_set():
+            error = self._step()
+            if isinstance(error, Refused):  # a store of another deployment: no time will mend it
+                self._leave("failed", error)
+                break
+            if error is None:
+                backoff = LEAST_BACKOFF_SECONDS
+            else:
+                self._leave("starting", error)
+                self._stopping.wait(backoff)
+                backoff = min(MOST_BACKOFF_SECONDS, 2 * backoff)
+        self._finish()
+
+    def _step(self) -> Exception | None:
+        """Start a chamber if there is none, and serve one turn; return what went wrong."""
+        try:
+            if self._serving.chamber is None:
+                self._open()
+            self._turn()
+            self._serving.require_chamber()
+        except Exception as error:
+            return error
+        return None
+
+    def _open(self) -> None:
+        """Start a chamber from the store."""
+        store = self._serving.store
+        store.open_tenant(self._name, fingerprint=self.view.deployment.fingerprint)
+        saved = store.load(self._name)
+        start = Start()
+        if saved is not None:
+            start = Start(
+                number=saved.number, head=saved.head, parts=saved.parts, rounds=saved.rounds
+            )
+        self._serving.begin(self._opener(start), stored=start.number)
+        self.view.state, self.view.last_error = "serving", None
+        log.info("tenant serves", extra={"fields": {"tenant": self._name}})
+
+    def _leave(self, state: str, error: Exception) -> None:
+        """Go on without a chamber: the last one has ended, or does not do what it should."""
+        reason = _reason_of(error)
+        if self.view.last_error != reason:
+            log.error("tenant stopped", extra={"fields": {"tenant": self._name, "reason": reason}})
+        self.view.state, self.view.last_error = state, reason
+        chamber, self._serving.chamber = self._serving.chamber, None
+        if chamber is not None:
+            chamber.process.kill()
+            chamber.process.join()
+        self.queue.fail_all(Unavailable(GONE))
+
+    def _finish(self) -> None:
+        if self._serving.chamber is not None:
+            self._try(lambda: self._turn(last=True))
+            self._try(self._serving.chamber.close)
+            self._serving.chamber = None
+        if self.view.state != "failed":
+            self.view.state = "stopped"
+        self.queue.fail_all(Unavailable("the server is stopping: try again"))
+
+    def _try(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except Exception as error:
+            fields = {"tenant": self._name, "reason": _reason_of(error)}
+            log.error("tenant did not end well", extra={"fields": fields})
+
+    # -- a turn
+
+    def _turn(self, *, last: bool = False) -> None:
+        """Serve what waits; whoever was not served is told to try again."""
+        first = self.queue.take(seconds=0.0 if last else IDLE_SECONDS)
+        jobs = [] if first is None else [first]
+        why = Unavailable(GONE)
+        try:
+            self._serving.store_left_over()
+            jobs = self._collect(jobs)
+            self._serving.serve(jobs)
+        except Unavailable as error:  # the store is away: what is left over waits for it
+            why = error
+            if self.view.last_error != str(error):
+                fields = {"tenant": self._name, "reason": str(error)}
+                log.warning("tenant waits", extra={"fields": fields})
+            self.view.last_error = str(error)
+            self.queue.fail_all(error)
+            self._stopping.wait(IDLE_SECONDS)
+        finally:
+            for job in jobs:
+                if not job.future.done():
+                    job.fail(why)
+
+    def _collect(self, jobs: list[Job]) -> list[Job]:
+        """All that waits, and for asks those that are about to come."""
+        most = max(MOST_IN_TURN, 2 * self._size)
+        while len(jobs) < most and (job := self.queue.take(seconds=self._patience(jobs))):
+            jobs.append(job)
+        return jobs
+
+    def _patience(self, jobs: Sequence[Job]) -> float:
+        asks = [job for job in jobs if job.kind == "ask"]
+        if not asks or len(asks) >= self._size:
+            return 0.0
+        now = time.monotonic()
+        with self._lock:
+            for job in asks:
+                checked: Checked = job.arguments[0]
+                self._slots.use(checked.user, slot=checked.slot or 0)
+            if self._slots.outstanding(now=now) == 0:
+                return 0.0
+        return max(0.0, asks[0].since + self._wait_seconds - now)
+
+
+def _reason_of(error: Exception) -> str:
+    return str(error) if isinstance(error, HelbaError) else repr(error)

@@ -1,0 +1,337 @@
+"""A tenant: one deployment that is served, with a chamber and a gate of its own.
+
+The front's event loop calls coroutines; a thread serves them (`loop`), and another reads messages
+through the gate. Who may call is known by hashes of tokens, which lie in the tenant's folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from pickle import PickleBuffer
+from typing import Any
+
+from helba.errors import DamagedData, Refused, RunFailed, Unavailable
+from helba.protocol.child import ChildEnded, ChildProcess
+from helba.protocol.codec import Codec
+from helba.protocol.enrolment import Enrolment, Rotation
+from helba.protocol.files import DEPLOYMENT, PUBLIC_KEY, read_deployment, read_public
+from helba.protocol.messages import Message
+from helba.protocol.serverfiles import list_users
+from helba.protocol.tokens import (
+    drop_token_hash,
+    read_authority_hash,
+    read_token_hashes,
+    same_hash,
+    write_token_hash,
+)
+from helba.service.chamber import Start, run_chamber
+from helba.service.failure import Forbidden
+from helba.service.gate import KINDS, Checked, NotYours, run_gate
+from helba.service.loop import Loop
+from helba.service.settings import Batching, Limits
+from helba.service.store import Store
+from helba.service.view import View
+
+__all__ = ["Tenant"]
+
+STEP_SECONDS = 60
+# Keys that the authority or a user sends: larger than any of the deployments that can be planned.
+MOST_KEY_BYTES = 1 << 28
+# How long a message may be read.
+GATE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenRound:
+    """A round of a user that has no reward yet."""
+
+    round: bytes
+    asked_at: datetime
+
+
+class Tenant:
+    """The deployment in `folder` (`protocol.serverfiles`), served under `name`.
+
+    `start` returns at once; `state` says when it serves.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *,
+        store: Store,
+        batching: Batching | None = None,
+        limits: Limits | None = None,
+        allow_insecure: bool = False,
+    ) -> None:
+        self.name = name
+        self.deployment = read_deployment(folder / DEPLOYMENT, allow_insecure=allow_insecure)
+        if self.deployment.keys == "shared":
+            raise Refused(
+                f"{folder}: in this deployment all users share the secret key, which no server "
+                "can give them (helba run --keys shared has them in one process)"
+            )
+        self._folder = folder
+        self._allow_insecure = allow_insecure
+        self._store = store
+        self._view = View(self.deployment, on_key=self._prepare_gate)
+        self._loop = Loop(
+            name,
+            store=store,
+            opener=self._open_chamber,
+            view=self._view,
+            batching=batching or Batching(),
+            limits=limits or Limits(),
+        )
+        self._gate: ChildProcess | None = None
+        self._gate_key: bytes | None = None  # the id of the collective key that it reads under
+        self._gate_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"gate-{name}")
+        self._members_lock = threading.Lock()
+        self._users = {text: user for user, text in read_token_hashes(folder).items()}
+        self._authority = read_authority_hash(folder)
+        self.longest = _longest(Codec(self.deployment))
+
+    def __repr__(self) -> str:
+        return f"<Tenant {self.name}, {self.state}>"
+
+    # -- life
+
+    def start(self) -> None:
+        """Open keys and state in the background, and serve."""
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Finish what is under way, and end the processes."""
+        self._loop.stop()
+        self._gate_thread.submit(self._close_gate).result()
+        self._gate_thread.shutdown()
+
+    @property
+    def state(self) -> str:
+        """Return "starting", "serving", "failed" or "stopped"."""
+        return self._view.state
+
+    @property
+    def help_wanted(self) -> bool:
+        """Whether an update waits for a helper."""
+        return self._loop.help_wanted
+
+    @property
+    def batch(self) -> int:
+        """The number of the batch that is served."""
+        return self._view.batch
+
+    def processes(self) -> dict[str, int]:
+        """Return the processes of the tenant, by name."""
+        gate = self._gate
+        pid = None if gate is None else gate.process.pid
+        return self._loop.processes() | ({} if pid is None else {"gate": pid})
+
+    # -- what users send
+
+    async def check(self, body: bytes, *, kind: type[Message], user: bytes) -> Checked:
+        """Return what a body says, read in the gate, or raise `DamagedData` or `Forbidden`."""
+        route = next(name for name, each in KINDS.items() if each is kind)
+        loop = asyncio.get_running_loop()
+        try:
+            subject, batch, slot = await loop.run_in_executor(
+                self._gate_thread, self._read, route, body, user
+            )
+        except NotYours as error:
+            raise Forbidden(str(error)) from None
+        return Checked(route=route, user=user, subject=subject, data=body, batch=batch, slot=slot)
+
+    async def terms(self, user: bytes) -> tuple[bytes, int]:
+        """Return the terms of the batch that is served, and slots for the next ask."""
+        if self._view.notice is None:
+            raise Unavailable(f"the tenant is {self.state}: try again")
+        return self._view.notice, self._loop.lend_slot(user)
+
+    async def ask(self, checked: Checked) -> list[bytes]:
+        """Return the answer to an ask, or what its user must do for it."""
+        return list(await self._submit("ask", checked, user=checked.user))
+
+    async def reward(self, checked: Checked) -> list[bytes]:
+        """Return the receipt of a report, when the store has what was learned from it."""
+        return list(await self._submit("reward", checked, user=checked.user))
+
+    async def test_reply(self, checked: Checked) -> None:
+        """Take the reply to an update test in."""
+        await self._submit("test", checked, user=checked.user)
+
+    async def task_reply(self, checked: Checked) -> list[bytes]:
+        """Take a share in; return the answer or the next task that it leads to, if any."""
+        return list(await self._submit("help", checked, user=checked.user))
+
+    async def tasks(self, user: bytes) -> list[bytes]:
+        """Return what the user's rounds wait for, and what an update needs, if nobody helps."""
+        return list(await self._submit("tasks", user, user=user))
+
+    async def open_rounds(self, user: bytes) -> list[OpenRound]:
+        """Return the rounds of a user that have no reward yet."""
+        found = await asyncio.to_thread(self._store.open_rounds, self.name, user)
+        return [OpenRound(round=each.round, asked_at=each.answered_at) for each in found]
+
+    async def drop_round(self, user: bytes, round: bytes) -> None:
+        """Give a round up."""
+        await self._submit("drop", user, round, user=user)
+
+    async def introduce(self, user: bytes, inward_key: bytes) -> None:
+        """Take the user's own key for data that arrives switched."""
+        await self._submit("control", "introduce", user, inward_key, user=user)
+
+    # -- what the authority says
+
+    async def enrol(self, user: bytes, enrolment: bytes, *, token_hash: str) -> None:
+        """Serve a user from now on, who shows the token of this hash."""
+        given = Enrolment.from_bytes(enrolment, deployment=self.deployment)
+        if given.user != user:
+            raise DamagedData("the enrolment is of another user")
+        await self._submit("control", "enrol", enrolment)
+        await asyncio.to_thread(write_token_hash, self._folder, user, token_hash)
+        with self._members_lock:
+            self._users = {text: known for text, known in self._users.items() if known != user}
+            self._users[token_hash] = user
+
+    async def revoke(self, user: bytes) -> None:
+        """Refuse a user from now on, and delete its keys."""
+        with self._members_lock:
+            self._users = {text: known for text, known in self._users.items() if known != user}
+        await self._submit("control", "bar", user)
+        await asyncio.to_thread(drop_token_hash, self._folder, user)
+
+    async def rotate(self, rotation: bytes) -> None:
+        """Go on under a new collective key, with the same model."""
+        Rotation.from_bytes(rotation, deployment=self.deployment)
+        await self._submit("control", "take_rotation", rotation)
+
+    def user_of(self, token_hash: str) -> bytes | None:
+        """Return the user who has the token of this hash, if any."""
+        return self._users.get(token_hash)
+
+    def is_authority(self, token_hash: str) -> bool:
+        """Whether the token of this hash is the authority's."""
+        return self._authority is not None and same_hash(self._authority, token_hash)
+
+    def members(self) -> dict[str, Any]:
+        """Return who is served, with the hashes of their tokens, and who was revoked."""
+        enrolled, revoked = list_users(self._folder)
+        hashes = {user: text for text, user in self._users.items()}
+        key = self._view.key
+        return {
+            "key": None if key is None else key.hex(),
+            "enrolled": {user.hex(): hashes.get(user, "") for user in enrolled},
+            "revoked": [user.hex() for user in revoked],
+        }
+
+    # -- what anybody may see
+
+    def public_key(self) -> bytes:
+        """Return the collective public key."""
+        return self._view.public_key or read_public(self._folder / PUBLIC_KEY)
+
+    def ledger_report(self) -> dict[str, Any]:
+        """Return the bits that were told, in the form of ledger.json."""
+        status, key = self._view.status, self._view.key
+        return {
+            "key": None if key is None else key.hex(),
+            "total": None if status is None else status.bits,
+            "budget": None if status is None else status.bit_budget,
+            "bits": {user.hex(): bits for user, bits in self._view.bits.items()},
+        }
+
+    def report(self) -> dict[str, Any]:
+        """Return how the tenant is: plan, progress, speed, and who learns what."""
+        meter = self._loop.meter
+        return {
+            "name": self.name,
+            **self._view.report(),
+            "waiting": len(self._loop.queue),
+            "latency_ms": meter.latency_ms(),
+            "rounds_per_second": meter.rounds_per_second(),
+        }
+
+    async def history(self, *, minutes: int = 60) -> dict[str, Any]:
+        """Return rounds, rewards, updates and latency over time."""
+        step = STEP_SECONDS * max(1, -(-minutes // 120))
+        points = await asyncio.to_thread(
+            self._store.history, self.name, minutes=minutes, step_seconds=step
+        )
+        return {
+            "minutes": minutes,
+            "step_seconds": step,
+            "points": [
+                {
+                    "at": each.at.isoformat(),
+                    "rounds": each.rounds,
+                    "rewards": each.rewards,
+                    "updates": each.updates,
+                    "latency_ms": None if each.seconds is None else round(1e3 * each.seconds, 1),
+                }
+                for each in points
+            ],
+        }
+
+    # -- parts
+
+    async def _submit(self, kind: str, *arguments: object, user: bytes | None = None) -> Any:
+        job = self._loop.submit(kind, *arguments, user=user)
+        return await asyncio.wrap_future(job.future)
+
+    def _open_chamber(self, start: Start) -> ChildProcess:
+        return ChildProcess(run_chamber, self._folder, self._allow_insecure, start, what="tenant")
+
+    def _prepare_gate(self) -> None:
+        """Let the gate know the collective key before it is needed."""
+        with suppress(RuntimeError):  # the tenant is stopping
+            self._gate_thread.submit(self._current_gate)
+
+    def _current_gate(self) -> ChildProcess:
+        """The gate that reads under the key that is served."""
+        if self._gate is None or self._gate_key != self._view.key:
+            self._close_gate()
+            public, key = self._view.public_key, self._view.key
+            if public is None:
+                raise Unavailable(f"the tenant is {self.state}: try again")
+            arguments = (self._folder, self._allow_insecure, public)
+            self._gate = ChildProcess(run_gate, *arguments, what="gate", seconds=GATE_SECONDS)
+            self._gate_key = key
+        return self._gate
+
+    def _close_gate(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
+            self._gate = None
+
+    def _read(self, route: str, body: bytes, user: bytes) -> Any:
+        """Have a message read; what ends the gate twice is damaged, unless somebody killed it."""
+        killed = False
+        for _ in range(2):
+            try:
+                gate = self._current_gate()
+            except RunFailed as error:
+                raise Unavailable(f"{error}: try again") from None
+            try:
+                return gate.call("check", route, PickleBuffer(body), user)
+            except ChildEnded:
+                self._close_gate()
+                killed = killed or gate.process.exitcode == -signal.SIGKILL
+        if killed:  # by the system or its operator: it may have nothing to do with the message
+            raise Unavailable("the gate was killed: try again")
+        raise DamagedData("the message cannot be read")
+
+
+def _longest(codec: Codec) -> Mapping[str, int]:
+    """The most bytes of a body, by route."""
+    longest = {route: codec.longest(kind) for route, kind in KINDS.items()}
+    keys = dict.fromkeys(("members", "rotation", "inward-key"), MOST_KEY_BYTES)
+    return {**longest, **keys, "rotation": 8 * MOST_KEY_BYTES}

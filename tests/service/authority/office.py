@@ -1,0 +1,89 @@
+"""An authority at work for a test: its folder, users' public keys, and its HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from helba.engine import get_scheme
+from helba.protocol.authorityfiles import SERVER
+from helba.protocol.authoritystate import collective_id
+from helba.protocol.deployment import Deployment
+from helba.protocol.invitation import invite
+from helba.protocol.tokens import hash_token, make_token, read_authority_hash
+from helba.service.authority.app import AuthoritySettings
+from helba.service.authority.desk import Desk
+from helba.service.authority.run import ServerAddress, serve_authority
+from tests.protocol.folders import WORDS, insecure_authority
+from tests.service.authority.fakeserver import FakeServer, on_air
+
+NOWHERE = "http://127.0.0.1:9"  # the port of discard: nobody listens
+PATIENCE_SECONDS = 20.0
+
+
+def public_key_of(deployment: Deployment) -> bytes:
+    """The public key of a new pair."""
+    scheme = get_scheme(deployment.scheme)
+    return scheme.public_key_to_bytes(scheme.generate_pair(deployment.parameters).public)
+
+
+def new_hash() -> str:
+    return hash_token(make_token("user"))
+
+
+def open_desk(folder: Path, *, scheme: str = "simulate", **options: Any) -> Desk:
+    """The desk of the authority in `folder`, which is made if it is not there."""
+    if not folder.exists():
+        insecure_authority(folder, scheme=scheme)
+    return Desk(folder, passphrase=WORDS, allow_insecure=True, **options)
+
+
+def code_for(folder: Path, name: str, *, days: float = 7.0) -> str:
+    code, _ = invite(folder, name, days=days)
+    return code
+
+
+def fake_server(desk: Desk) -> FakeServer:
+    """A server that was given the folder that the desk wrote for it."""
+    text = read_authority_hash(desk.folder / SERVER)
+    assert text is not None
+    return FakeServer(desk.deployment, key=collective_id(desk.folder), authority_hash=text)
+
+
+@contextmanager
+def serving(desk: Desk, *, server: str = NOWHERE, **settings: Any) -> Iterator[httpx.Client]:
+    """A client of the authority's HTTP."""
+    chosen = AuthoritySettings(server_url=server, tenant="main", **settings)
+
+    def run(**options: Any) -> None:
+        serve_authority(desk, server=ServerAddress(url=server), settings=chosen, **options)
+
+    with on_air(run) as url, httpx.Client(base_url=url, timeout=30.0, trust_env=False) as client:
+        yield client
+
+
+def ask(
+    client: httpx.Client,
+    name: str,
+    *,
+    public_key: bytes,
+    token_hash: str | None = None,
+    code: str | None = None,
+) -> httpx.Response:
+    """The answer to a request for an enrolment."""
+    headers = {"Helba-Token-Sha256": token_hash or new_hash()}
+    if code is not None:
+        headers["Authorization"] = f"Bearer {code}"
+    return client.post("/v1/enrolments", params={"name": name}, content=public_key, headers=headers)
+
+
+def wait_until(true: Callable[[], bool], *, seconds: float = PATIENCE_SECONDS) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)

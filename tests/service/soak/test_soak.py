@@ -1,0 +1,53 @@
+"""Kills and crowds cost no acknowledged reward, and none counts twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.service.soak.crowding import describe_memory, run_crowd
+from tests.service.soak.killing import run_kills
+from tests.service.soak.service import VICTIMS, Setting
+
+slow = pytest.mark.slow
+ckks = pytest.mark.ckks
+
+
+@slow
+@ckks
+@pytest.mark.parametrize("interactive", [False, True], ids=["single", "interactive"])
+def test_kills_cost_no_acknowledged_reward_or_enrolment(tmp_path: Path, interactive: bool) -> None:
+    setting = Setting(users=1 if interactive else 4, interactive=interactive, insecure=True)
+    report = run_kills(tmp_path, setting=setting, count=8, users=3, seed=5)
+    assert report["faults"] == []
+    assert set(report["kills"]) == set(VICTIMS)
+    assert sum(report["kills"].values()) == 8
+    assert report["acknowledged_rewards"] == report["rewards_in_the_statistics"] > 8
+    assert report["acknowledged_enrolments"] > 3
+    assert report["recovery"]["all"]["without_loading"]["max"] < 10.0
+
+
+@slow
+@ckks
+def test_crowd_meets_no_error_and_every_reward_counts_once(tmp_path: Path) -> None:
+    setting = Setting(users=8, insecure=True)
+    report = run_crowd(tmp_path, setting=setting, users=8, seconds=6.0, alone_seconds=3.0)
+    report["faults"] = [each for each in report["faults"] if "memory" not in each]  # too short
+    assert report["faults"] == []
+    assert report["together"]["errors"] == {}
+    assert report["acknowledged_rewards"] == report["rewards_in_the_statistics"] > 8
+    assert report["speedup"] > 0
+    assert {"chamber-main", "front", "gate-main"} <= report["memory"].keys()
+
+
+def test_memory_that_grows_is_told_from_memory_that_does_not() -> None:
+    def samples(growth: float) -> list[tuple[float, dict[str, float]]]:
+        return [
+            (float(at), {"a": 1e8 * (1 + growth * at / 100) + (5e7 if at < 20 else 0.0)})
+            for at in range(100)
+        ]
+
+    assert not describe_memory(samples(0.0))["a"]["grows"]
+    assert not describe_memory(samples(-1.0))["a"]["grows"]
+    assert describe_memory(samples(1.0))["a"]["grows"]
