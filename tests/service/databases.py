@@ -47,8 +47,9 @@ def fresh_postgres(server: str) -> Iterator[str]:
 
 
 def control_postgres(action: str) -> None:
-    """Stop or start the server."""
+    """Stop or start the server of all tests: only for one that runs alone."""
     assert CONTROL is not None
+    assert "PYTEST_XDIST_WORKER" not in os.environ, "mark this test stops_database"
     subprocess.run([CONTROL, action], check=True, timeout=90)
 
 

@@ -19,7 +19,7 @@ WITHOUT_HASTE = Limits(rate_per_second=1e9, burst=1 << 30)
 
 def main() -> None:
     given = json.loads(sys.argv[1])
-    configure_logs("error", sys.stderr)
+    configure_logs("warning", sys.stderr)
     serve(
         [TenantSpec(name=name, folder=Path(folder)) for name, folder in given["tenants"].items()],
         store=given["store"],

@@ -47,6 +47,8 @@ def _send_some(attacks: Sequence[Attack]) -> Counter[tuple[str, int]]:
                 found[each.name, CLOSED] += 1
             else:
                 found[each.name, answer.status_code] += 1
+                if answer.status_code >= 500:
+                    print(f"{each.name}: {each.method} {each.url}: {answer.text}")
     return found
 
 

@@ -144,6 +144,7 @@ def test_hostile_requests_change_nothing(tmp_path: Path, store_url: str, scheme:
             memory.append(stage.resident())
             names.append(stage.names())
         show(found, seconds=time.monotonic() - start, names=names)
+        print((tmp_path / "log").read_text())
 
         assert found.total() >= COUNT[scheme]
         assert list(differences(before, stage.state())) == []

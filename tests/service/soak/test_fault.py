@@ -187,6 +187,7 @@ def test_locked_store_is_told_and_survived(tmp_path: Path) -> None:
         play_through(service, lambda: locked_file(path), words="locked")
 
 
+@pytest.mark.stops_database
 @pytest.mark.skipif(
     SERVER is None or CONTROL is None, reason="no PostgreSQL (scripts/with-postgres)"
 )
