@@ -1,10 +1,10 @@
-"""Latencies and rates are those of the last minute."""
+"""Latencies and rates are those of the last minute, the histogram is of all rounds."""
 
 from __future__ import annotations
 
 import pytest
 
-from helba.service.meter import Meter
+from helba.service.meter import BOUNDS, Meter
 
 
 class Clock:
@@ -46,3 +46,14 @@ def test_rate_of_more_rounds_than_are_kept_is_not_too_low() -> None:
         clock.now += 1.0
         meter.add_rounds(100, seconds=0.1)
     assert meter.rounds_per_second() == pytest.approx(100.0, rel=0.1)
+
+
+def test_histogram_counts_all_rounds_within_each_bound() -> None:
+    clock = Clock()
+    meter = Meter(clock=clock)
+    meter.add_rounds(3, seconds=BOUNDS[1])
+    clock.now += 1000.0
+    meter.add_rounds(1, seconds=2 * BOUNDS[-1])
+    found = meter.histogram()
+    assert found.within == (0, *[3] * (len(BOUNDS) - 1), 4)
+    assert found.seconds == pytest.approx(3 * BOUNDS[1] + 2 * BOUNDS[-1])

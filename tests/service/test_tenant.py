@@ -48,6 +48,7 @@ def test_tenant_decides_as_the_parties_in_one_process_do(
         guest = house.enrol("a")
         assert guest.play(rounds) == wanted
         assert house.tenant.report()["updates"] == bandit.updates
+        assert house.tenant.round_seconds().within[-1] == len(rounds)
         require_statistics(house, [guest])
 
 

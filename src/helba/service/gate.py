@@ -1,32 +1,33 @@
-"""The process that reads what users send, before anything else looks at it.
+"""The process that reads what arrives, before anything else looks at it.
 
-It knows the deployment and the collective public key, nothing else: a message that would break it
-takes nothing along. What passes is a message of the wanted kind, in the name of the user whose
-token came with it, with ciphertexts of the right form; the front only ever sees the plain fields.
-
-Where data arrives switched, ciphertexts are under users' own keys, and only their envelopes are
-read here.
+It knows the deployment and public keys, nothing else: what would break it takes nothing along. A
+message that passes is of the wanted kind, in the name of the user whose token came with it, with
+ciphertexts of the right form; the front only ever sees the plain fields. Keys that pass have the
+form of their kind; whether they lead from here to their user, the chamber sees.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from helba.engine import Engine, get_scheme
-from helba.engine.envelope import require_digest
+from helba.engine import Engine, PublicKey, Scheme, get_scheme
 from helba.errors import DamagedData, HelbaError, RunFailed
 from helba.protocol.child import answer_calls, fail_to_start, prepare_child
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import Deployment
+from helba.protocol.enrolment import Enrolment, Rotation, name_key
 from helba.protocol.files import DEPLOYMENT, read_deployment
 from helba.protocol.messages import Ask, Message, Report, TaskReply, TestReply
 from helba.protocol.profiles import profile_of
 
-__all__ = ["KINDS", "Checked", "NotYours", "run_gate"]
+__all__ = ["KINDS", "Checked", "NotYours", "Stranger", "run_gate"]
+
+MOST_MET = 16  # users' own keys, where data arrives switched: some megabytes each
 
 KINDS: dict[str, type[Message]] = {
     "rounds": Ask,
@@ -52,17 +53,28 @@ class Checked:
     slot: int | None = None
 
 
-class Gate:
-    """Reads the messages of one deployment; `engine` is that of the collective key."""
+class Stranger(HelbaError):
+    """A message under a key that the gate does not know yet."""
 
-    def __init__(self, deployment: Deployment, *, engine: Engine) -> None:
+
+class Gate:
+    """Reads what is sent to one deployment; `engine` is that of the collective key."""
+
+    def __init__(self, deployment: Deployment, *, scheme: Scheme, engine: Engine) -> None:
+        self._deployment = deployment
         self._profile = profile_of(deployment)
         self._codec = Codec(deployment)
+        self._scheme = scheme
         self._engine = engine
-        self._switched = deployment.keys == "switched"
+        self._own: OrderedDict[bytes, Engine] = OrderedDict()  # of users, the last at the end
+
+    # -- messages
 
     def check(self, route: str, data: bytes, user: bytes) -> tuple[bytes, int | None, int | None]:
-        """Return what the message is about, its batch and slot; `DamagedData` or `NotYours`."""
+        """Return what the message is about, its batch and slot.
+
+        Raises `DamagedData`, `NotYours`, or `Stranger` for data under a key that was not met.
+        """
         message = self._codec.decode(data)
         kind = KINDS[route]
         if not isinstance(message, Ask | Report | TestReply | TaskReply) or (
@@ -74,10 +86,10 @@ class Gate:
         if isinstance(message, Ask):
             return self._check_ask(message)
         if isinstance(message, Report):
-            self._require_vectors(message.parts, self._profile.statistics_shape)
+            self._require_vectors(message.parts, self._profile.statistics_shape, user=user)
             return message.round, None, None
         if isinstance(message, TestReply):
-            self._require_vectors(message.parts, ())
+            self._require_vectors(message.parts, (), user=user)
             return message.test, None, None
         self._check_share(message)
         return message.task, None, None
@@ -85,7 +97,7 @@ class Gate:
     def _check_ask(self, ask: Ask) -> tuple[bytes, int, int]:
         profile = self._profile
         shape = (profile.context_slots, profile.context_level)
-        self._require_vectors(ask.parts, (shape,) * profile.context_parts)
+        self._require_vectors(ask.parts, (shape,) * profile.context_parts, user=ask.user)
         if ask.slot >= profile.deployment.users:
             raise DamagedData("the message names slots that there are not")
         return ask.round, ask.batch, ask.slot
@@ -103,15 +115,65 @@ class Gate:
             self._engine.opening_reply_from_bytes(reply.parts[0])
 
     def _require_vectors(
-        self, parts: tuple[bytes, ...], shapes: tuple[tuple[int, int], ...]
+        self, parts: tuple[bytes, ...], shapes: tuple[tuple[int, int], ...], *, user: bytes
     ) -> None:
         if len(parts) != len(shapes):
             raise DamagedData(f"a message of this kind has {len(shapes)} ciphertexts")
+        engine = self._engine_of(user) if parts else self._engine
         for part, (slots, level) in zip(parts, shapes, strict=True):
-            if self._switched:
-                require_digest(part)
-            else:
-                self._engine.collect(slots=slots, level=level).read(part)
+            engine.collect(slots=slots, level=level).read(part)
+
+    def _engine_of(self, user: bytes) -> Engine:
+        """That of the key under which the user's data arrives."""
+        if self._deployment.keys != "switched":
+            return self._engine
+        if user not in self._own:
+            raise Stranger("the user's key is not known here")
+        self._own.move_to_end(user)
+        return self._own[user]
+
+    def meet(self, public_key: bytes) -> None:
+        """Know a user's own key from now on; of too many the one not met for longest goes."""
+        own = self._public_key(public_key)
+        self._own[name_key(own)] = self._scheme.engine(own)
+        while len(self._own) > MOST_MET:
+            self._own.popitem(last=False)
+
+    # -- keys
+
+    def check_keys(self, route: str, data: bytes) -> bytes | None:
+        """Return whose enrolment it is, None for other keys; `DamagedData` if they are none."""
+        if route == "members":
+            return self._check_enrolment(data)
+        if route == "inward-key":
+            self._way(data)
+            return None
+        rotation = Rotation.from_bytes(data, deployment=self._deployment)
+        self._public_key(rotation.public_key)
+        self._way(rotation.switching_key)
+        self._scheme.evaluation_key_from_bytes(
+            rotation.evaluation_key,
+            parameters=self._deployment.parameters,
+            rotations=self._deployment.rotations,
+            bootstrap_slots=self._deployment.bootstrap_slots,
+        )
+        for each in rotation.enrolments:
+            self._check_enrolment(each)
+        return None
+
+    def _check_enrolment(self, data: bytes) -> bytes:
+        enrolment = Enrolment.from_bytes(data, deployment=self._deployment)
+        self._public_key(enrolment.public_key)
+        self._way(enrolment.outward_key)
+        return enrolment.user
+
+    def _public_key(self, data: bytes) -> PublicKey:
+        parameters = self._deployment.parameters
+        return self._scheme.public_key_from_bytes(data, parameters=parameters)
+
+    def _way(self, data: bytes) -> None:
+        parameters = self._deployment.parameters
+        self._scheme.reencryption_key_from_bytes(data, parameters=parameters)
 
 
 def run_gate(pipe: Connection, folder: Path, allow_insecure: bool, public_key: bytes) -> None:
@@ -125,9 +187,13 @@ def run_gate(pipe: Connection, folder: Path, allow_insecure: bool, public_key: b
             parameters=deployment.parameters,
             allow_insecure=allow_insecure,
         )
-        gate = Gate(deployment, engine=scheme.engine(public))
+        gate = Gate(deployment, scheme=scheme, engine=scheme.engine(public))
     except (HelbaError, OSError, ValueError) as error:
         fail_to_start(pipe, RunFailed(f"the gate cannot start: {error}"))
         return
-    calls: dict[str, Callable[..., Any]] = {"check": gate.check}
+    calls: dict[str, Callable[..., Any]] = {
+        "check": gate.check,
+        "meet": gate.meet,
+        "check_keys": gate.check_keys,
+    }
     answer_calls(pipe, calls, what="gate")

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from helba.protocol.deployment import Deployment
 from helba.protocol.messages import Message
+from helba.service.meter import Histogram
 
 __all__ = ["OpenRound", "TenantLink"]
 
@@ -69,6 +70,9 @@ class TenantLink(Protocol):
 
     def report(self) -> dict[str, Any]:
         """Return how it is, in plain types."""
+
+    def round_seconds(self) -> Histogram:
+        """Return how long rounds took since the start, from question to answer."""
 
     async def history(self, *, minutes: int) -> dict[str, Any]:
         """Return what happened in the last minutes, in plain types."""

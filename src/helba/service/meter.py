@@ -1,18 +1,31 @@
-"""How quick a tenant was lately: latencies of rounds, and rounds a second."""
+"""How quick a tenant is: latencies of rounds, and rounds a second."""
 
 from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
-__all__ = ["Meter"]
+__all__ = ["BOUNDS", "Histogram", "Meter"]
 
 KEPT = 2048
 WINDOW_SECONDS = 60.0
+# Seconds, between which rounds are counted.
+BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """How long rounds took: how many within each of `BOUNDS`, then all of them; and the sum."""
+
+    within: tuple[int, ...]
+    seconds: float
 
 
 class Meter:
@@ -27,6 +40,8 @@ class Meter:
         self._clock = clock
         self._began = clock()
         self._latest: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        self._counts = [0] * (len(BOUNDS) + 1)
+        self._seconds = 0.0
         self._lock = threading.Lock()
 
     def add_rounds(self, count: int, *, seconds: float) -> None:
@@ -35,6 +50,13 @@ class Meter:
         with self._lock:
             self.rounds += count
             self._latest.extend([(now, seconds)] * count)
+            self._counts[bisect_left(BOUNDS, seconds)] += count
+            self._seconds += count * seconds
+
+    def histogram(self) -> Histogram:
+        """Return how long all rounds since the start took."""
+        with self._lock:
+            return Histogram(within=tuple(accumulate(self._counts)), seconds=self._seconds)
 
     def latency_ms(self) -> dict[str, float | None]:
         """Return the middle and the 95th percentile of the rounds of the last minute."""

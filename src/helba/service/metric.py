@@ -11,18 +11,23 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from helba.protocol.frame import HEADER
 from helba.protocol.messages import Answer, Receipt
 from helba.service.link import TenantLink
+from helba.service.meter import BOUNDS
 
 __all__ = ["FORMAT", "Metrics"]
 
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"
-SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 PROC = Path("/proc")
 # Gauges, by the name that a tenant's report has for them.
 GAUGES = {
@@ -43,17 +48,9 @@ class Metrics:
         )
         self._rounds = self._counter("helba_rounds", "rounds that were answered")
         self._rewards = self._counter("helba_rewards", "rewards that were acknowledged")
-        self._seconds = Histogram(
-            "helba_round_seconds",
-            "from a round's question to its answer",
-            ["tenant"],
-            buckets=SECONDS,
-            registry=self._registry,
-        )
         for name in tenants:
             self._rounds.labels(name)
             self._rewards.labels(name)
-            self._seconds.labels(name)
         self._registry.register(_Tenants(tenants))
         self._registry.register(_Processes(tenants))
 
@@ -64,18 +61,11 @@ class Metrics:
         """Count a request by the template of its route."""
         self._requests.labels(route, status).inc()
 
-    def count_messages(
-        self, messages: Sequence[bytes], *, tenant: str, seconds: float | None = None
-    ) -> None:
-        """Count the answers and receipts that leave; an answer took `seconds`, if they are given.
-
-        Answers that need several exchanges are not timed: the user's part is in between.
-        """
+    def count_messages(self, messages: Sequence[bytes], *, tenant: str) -> None:
+        """Count the answers and receipts that leave."""
         kinds = [_kind_of(each) for each in messages]
         self._rounds.labels(tenant).inc(kinds.count(Answer.kind))
         self._rewards.labels(tenant).inc(kinds.count(Receipt.kind))
-        if seconds is not None and Answer.kind in kinds:
-            self._seconds.labels(tenant).observe(seconds)
 
     def as_text(self) -> bytes:
         """Return everything, in the format `FORMAT`."""
@@ -100,13 +90,22 @@ class _Tenants(Collector):
             name: GaugeMetricFamily(metric, text, labels=["tenant"])
             for name, (metric, text) in GAUGES.items()
         }
+        seconds = HistogramMetricFamily(
+            "helba_round_seconds",
+            "from a round's question to its answer, with the user's part where it has one",
+            labels=["tenant"],
+        )
+        bounds = (*map(str, BOUNDS), "+Inf")
         for tenant in self._tenants.values():
+            found = tenant.round_seconds()
+            buckets = list(zip(bounds, map(float, found.within), strict=True))
+            seconds.add_metric([tenant.name], buckets, sum_value=found.seconds)
             up.add_metric([tenant.name], float(tenant.state == "serving"))
             report = tenant.report()
             updates.add_metric([tenant.name], float(report.get("updates") or 0))
             for name, gauge in gauges.items():
                 gauge.add_metric([tenant.name], float(report.get(name) or 0))
-        return [up, updates, *gauges.values()]
+        return [up, updates, seconds, *gauges.values()]
 
 
 class _Processes(Collector):

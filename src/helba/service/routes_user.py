@@ -6,7 +6,6 @@ what makes a request that comes twice count once.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Annotated, Any
@@ -30,8 +29,8 @@ GETTING = (401, 403, 404, 409, 422, 429, 503)
 LIST = "Messages, each after its length in four bytes, the lowest first."
 
 
-def _send(user: User, sent: Sequence[bytes], *, seconds: float | None = None) -> Response:
-    user.front.metrics.count_messages(sent, tenant=user.tenant.name, seconds=seconds)
+def _send(user: User, sent: Sequence[bytes]) -> Response:
+    user.front.metrics.count_messages(sent, tenant=user.tenant.name)
     return Response(pack_messages(sent), media_type=BYTES)
 
 
@@ -48,22 +47,14 @@ async def post_terms(user: UserCaller) -> Response:
 
 async def post_round(user: UserCaller) -> Response:
     """Ask which arm to play: an Ask becomes an Answer, or tasks of this round."""
-    start = time.perf_counter()
     async with user.saying("rounds", kind=Ask) as ask:
-        sent = await user.tenant.ask(ask)
-    return _send(user, sent, seconds=time.perf_counter() - start)
+        return _send(user, await user.tenant.ask(ask))
 
 
 async def get_rounds(user: UserCaller) -> Response:
     """Return the rounds of this user that have no reward yet."""
     found = await user.tenant.open_rounds(user.id)
-    rounds = [
-        {
-            "round": each.round.hex(),
-            "asked_at": each.asked_at.astimezone(timezone.utc).isoformat().replace("+00:00", "Z"),
-        }
-        for each in found
-    ]
+    rounds = [{"round": each.round.hex(), "asked_at": _iso(each.asked_at)} for each in found]
     return JSONResponse({"rounds": rounds})
 
 

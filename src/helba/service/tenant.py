@@ -1,27 +1,23 @@
 """A tenant: one deployment that is served, with a chamber and a gate of its own.
 
-The front's event loop calls coroutines; a thread serves them (`loop`), and another reads messages
-through the gate. Who may call is known by hashes of tokens, which lie in the tenant's folder.
+The front's event loop calls coroutines; a thread serves them (`loop`), and another has messages and
+keys read by the gate (`gatekeeper`). Who may call is known by hashes of tokens, which lie in the
+tenant's folder.
 """
 
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from pickle import PickleBuffer
 from typing import Any
 
-from helba.errors import DamagedData, Refused, RunFailed, Unavailable
-from helba.protocol.child import ChildEnded, ChildProcess
+from helba.errors import DamagedData, Refused, Unavailable
+from helba.protocol.child import ChildProcess
 from helba.protocol.codec import Codec
-from helba.protocol.enrolment import Enrolment, Rotation
 from helba.protocol.files import DEPLOYMENT, PUBLIC_KEY, read_deployment, read_public
 from helba.protocol.messages import Message
 from helba.protocol.serverfiles import list_users
@@ -34,8 +30,10 @@ from helba.protocol.tokens import (
 )
 from helba.service.chamber import Start, run_chamber
 from helba.service.failure import Forbidden
-from helba.service.gate import KINDS, Checked, NotYours, run_gate
+from helba.service.gate import KINDS, Checked, NotYours
+from helba.service.gatekeeper import Gatekeeper
 from helba.service.loop import Loop
+from helba.service.meter import Histogram
 from helba.service.settings import Batching, Limits
 from helba.service.store import Store
 from helba.service.view import View
@@ -45,8 +43,6 @@ __all__ = ["Tenant"]
 STEP_SECONDS = 60
 # Keys that the authority or a user sends: larger than any of the deployments that can be planned.
 MOST_KEY_BYTES = 1 << 28
-# How long a message may be read.
-GATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +79,7 @@ class Tenant:
         self._folder = folder
         self._allow_insecure = allow_insecure
         self._store = store
-        self._view = View(self.deployment, on_key=self._prepare_gate)
+        self._view = View(self.deployment, on_key=lambda: self._gate.prepare())
         self._loop = Loop(
             name,
             store=store,
@@ -92,9 +88,7 @@ class Tenant:
             batching=batching or Batching(),
             limits=limits or Limits(),
         )
-        self._gate: ChildProcess | None = None
-        self._gate_key: bytes | None = None  # the id of the collective key that it reads under
-        self._gate_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"gate-{name}")
+        self._gate = Gatekeeper(name, folder, view=self._view, allow_insecure=allow_insecure)
         self._members_lock = threading.Lock()
         self._users = {text: user for user, text in read_token_hashes(folder).items()}
         self._authority = read_authority_hash(folder)
@@ -112,8 +106,7 @@ class Tenant:
     def stop(self) -> None:
         """Finish what is under way, and end the processes."""
         self._loop.stop()
-        self._gate_thread.submit(self._close_gate).result()
-        self._gate_thread.shutdown()
+        self._gate.stop()
 
     @property
     def state(self) -> str:
@@ -132,8 +125,7 @@ class Tenant:
 
     def processes(self) -> dict[str, int]:
         """Return the processes of the tenant, by name."""
-        gate = self._gate
-        pid = None if gate is None else gate.process.pid
+        pid = self._gate.process
         return self._loop.processes() | ({} if pid is None else {"gate": pid})
 
     # -- what users send
@@ -141,11 +133,8 @@ class Tenant:
     async def check(self, body: bytes, *, kind: type[Message], user: bytes) -> Checked:
         """Return what a body says, read in the gate, or raise `DamagedData` or `Forbidden`."""
         route = next(name for name, each in KINDS.items() if each is kind)
-        loop = asyncio.get_running_loop()
         try:
-            subject, batch, slot = await loop.run_in_executor(
-                self._gate_thread, self._read, route, body, user
-            )
+            subject, batch, slot = await self._gate.check(route, body, user=user)
         except NotYours as error:
             raise Forbidden(str(error)) from None
         return Checked(route=route, user=user, subject=subject, data=body, batch=batch, slot=slot)
@@ -187,14 +176,14 @@ class Tenant:
 
     async def introduce(self, user: bytes, inward_key: bytes) -> None:
         """Take the user's own key for data that arrives switched."""
+        await self._gate.check_keys("inward-key", inward_key)
         await self._submit("control", "introduce", user, inward_key, user=user)
 
     # -- what the authority says
 
     async def enrol(self, user: bytes, enrolment: bytes, *, token_hash: str) -> None:
         """Serve a user from now on, who shows the token of this hash."""
-        given = Enrolment.from_bytes(enrolment, deployment=self.deployment)
-        if given.user != user:
+        if await self._gate.check_keys("members", enrolment) != user:
             raise DamagedData("the enrolment is of another user")
         await self._submit("control", "enrol", enrolment)
         await asyncio.to_thread(write_token_hash, self._folder, user, token_hash)
@@ -211,7 +200,7 @@ class Tenant:
 
     async def rotate(self, rotation: bytes) -> None:
         """Go on under a new collective key, with the same model."""
-        Rotation.from_bytes(rotation, deployment=self.deployment)
+        await self._gate.check_keys("rotation", rotation)
         await self._submit("control", "take_rotation", rotation)
 
     def user_of(self, token_hash: str) -> bytes | None:
@@ -260,6 +249,10 @@ class Tenant:
             "rounds_per_second": meter.rounds_per_second(),
         }
 
+    def round_seconds(self) -> Histogram:
+        """Return how long rounds took since the start, from question to answer."""
+        return self._loop.meter.histogram()
+
     async def history(self, *, minutes: int = 60) -> dict[str, Any]:
         """Return rounds, rewards, updates and latency over time."""
         step = STEP_SECONDS * max(1, -(-minutes // 120))
@@ -289,45 +282,6 @@ class Tenant:
 
     def _open_chamber(self, start: Start) -> ChildProcess:
         return ChildProcess(run_chamber, self._folder, self._allow_insecure, start, what="tenant")
-
-    def _prepare_gate(self) -> None:
-        """Let the gate know the collective key before it is needed."""
-        with suppress(RuntimeError):  # the tenant is stopping
-            self._gate_thread.submit(self._current_gate)
-
-    def _current_gate(self) -> ChildProcess:
-        """The gate that reads under the key that is served."""
-        if self._gate is None or self._gate_key != self._view.key:
-            self._close_gate()
-            public, key = self._view.public_key, self._view.key
-            if public is None:
-                raise Unavailable(f"the tenant is {self.state}: try again")
-            arguments = (self._folder, self._allow_insecure, public)
-            self._gate = ChildProcess(run_gate, *arguments, what="gate", seconds=GATE_SECONDS)
-            self._gate_key = key
-        return self._gate
-
-    def _close_gate(self) -> None:
-        if self._gate is not None:
-            self._gate.close()
-            self._gate = None
-
-    def _read(self, route: str, body: bytes, user: bytes) -> Any:
-        """Have a message read; what ends the gate twice is damaged, unless somebody killed it."""
-        killed = False
-        for _ in range(2):
-            try:
-                gate = self._current_gate()
-            except RunFailed as error:
-                raise Unavailable(f"{error}: try again") from None
-            try:
-                return gate.call("check", route, PickleBuffer(body), user)
-            except ChildEnded:
-                self._close_gate()
-                killed = killed or gate.process.exitcode == -signal.SIGKILL
-        if killed:  # by the system or its operator: it may have nothing to do with the message
-            raise Unavailable("the gate was killed: try again")
-        raise DamagedData("the message cannot be read")
 
 
 def _longest(codec: Codec) -> Mapping[str, int]:

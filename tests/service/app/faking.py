@@ -14,6 +14,7 @@ from helba.protocol.frame import frame
 from helba.protocol.messages import Answer, Ask, Message, Receipt, Report, Task
 from helba.protocol.tokens import hash_token, make_token
 from helba.service.failure import Forbidden
+from helba.service.meter import BOUNDS, Histogram
 from tests.protocol.parties import TOY, deployment_of
 
 USER, OTHER = bytes(range(16)), bytes(range(16, 32))
@@ -98,6 +99,9 @@ class FakeTenant:
             **{"learns": [{"who": "server", "learns": "times", "never": "rewards"}]},
             **{"latency_ms": {"p50": 1.5, "p95": None}, "rounds_per_second": 0.0},
         }
+
+    def round_seconds(self) -> Histogram:
+        return Histogram(within=(0, 1, *[2] * (len(BOUNDS) - 1)), seconds=0.04)
 
     async def history(self, *, minutes: int) -> dict[str, Any]:
         self._note("history", minutes)

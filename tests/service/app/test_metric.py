@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from helba.protocol.messages import Report
+from helba.service.meter import BOUNDS
 from helba.service.metric import Metrics
 from tests.service.app.calling import app_of, as_user, call
 from tests.service.app.faking import ASK, FakeTenant, body_of
@@ -45,8 +46,17 @@ def test_metrics_count_rounds_and_rewards_that_were_answered() -> None:
     main, other = (("tenant", "main"),), (("tenant", "other"),)
     assert values["helba_rounds_total", main] == 2
     assert values["helba_rewards_total", main] == 1
-    assert values["helba_round_seconds_count", main] == 2
     assert values["helba_rounds_total", other] == 0
+
+
+def test_metrics_say_how_many_rounds_were_within_each_time() -> None:
+    values = values_of(Metrics({"main": FakeTenant()}).as_text().decode())
+    within = {
+        dict(labels)["le"]: value
+        for (name, labels), value in values.items()
+        if name == "helba_round_seconds_bucket"
+    }
+    assert within == {"0.01": 0, "0.025": 1, **dict.fromkeys(map(str, BOUNDS[2:]), 2), "+Inf": 2}
 
 
 @pytest.mark.parametrize(("state", "up"), [("serving", 1), ("starting", 0), ("failed", 0)])
@@ -57,6 +67,8 @@ def test_metrics_show_the_report_of_a_tenant(state: str, up: int) -> None:
     main = (("tenant", "main"),)
     assert values["helba_tenant_up", main] == up
     for name, value in [
+        ("helba_round_seconds_count", 2),
+        ("helba_round_seconds_sum", 0.04),
         ("helba_updates_total", 5),
         ("helba_waiting", 6),
         ("helba_open_rounds", 4),

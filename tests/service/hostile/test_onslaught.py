@@ -34,8 +34,7 @@ SEED = 20
 
 
 # What these must get, where their bodies are not too long for the route (413). Others may also be
-# acknowledged, without effect: what is over is over, and where data arrives switched, it is read
-# no further then.
+# acknowledged, without effect: what is over is over.
 STATUSES = {
     "truncated": {400},
     "flip": {400},

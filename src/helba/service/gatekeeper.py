@@ -1,0 +1,121 @@
+"""Has what arrives read by a gate, and replaces the gate when it ends or the key is another.
+
+One thread talks to the gate, so that the event loop never waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from pickle import PickleBuffer
+from typing import Any
+
+from helba.errors import DamagedData, Refused, RunFailed, Unavailable
+from helba.protocol.child import ChildEnded, ChildProcess
+from helba.protocol.enrolment import Enrolment
+from helba.protocol.serverfiles import enrolment_path
+from helba.protocol.vault import read_private
+from helba.service.gate import Stranger, run_gate
+from helba.service.view import View
+
+__all__ = ["Gatekeeper"]
+
+# How long a message or a key may be read.
+GATE_SECONDS = 60.0
+
+
+class Gatekeeper:
+    """The gate of the deployment in `folder`; `view` says under which collective key it reads."""
+
+    def __init__(self, name: str, folder: Path, *, view: View, allow_insecure: bool) -> None:
+        self._folder = folder
+        self._view = view
+        self._allow_insecure = allow_insecure
+        self._gate: ChildProcess | None = None
+        self._key: bytes | None = None  # the id of the collective key that it reads under
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"gate-{name}")
+
+    @property
+    def process(self) -> int | None:
+        """The id of the gate's process, if there is one."""
+        gate = self._gate
+        return None if gate is None else gate.process.pid
+
+    def prepare(self) -> None:
+        """Let the gate know the collective key before it is needed."""
+        with suppress(RuntimeError):  # the tenant is stopping
+            self._thread.submit(self._current)
+
+    def stop(self) -> None:
+        """End the gate."""
+        self._thread.submit(self._close).result()
+        self._thread.shutdown()
+
+    async def check(self, route: str, body: bytes, *, user: bytes) -> Any:
+        """Return what a user's message is about: subject, batch and slot.
+
+        Raises `DamagedData`, and `NotYours` for a message in somebody else's name.
+        """
+        return await self._run(self._check, route, body, user)
+
+    async def check_keys(self, route: str, keys: bytes) -> bytes | None:
+        """Return whose enrolment it is, None for other keys, or raise `DamagedData`."""
+        user: bytes | None = await self._run(self._read, "check_keys", route, PickleBuffer(keys))
+        return user
+
+    async def _run(self, action: Any, *arguments: object) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, action, *arguments)
+
+    # -- the thread
+
+    def _check(self, route: str, body: bytes, user: bytes) -> Any:
+        try:
+            return self._read("check", route, PickleBuffer(body), user)
+        except Stranger:  # data under its own key, which this gate has not seen yet
+            self._read("meet", PickleBuffer(self._public_key_of(user)))
+            return self._read("check", route, PickleBuffer(body), user)
+
+    def _public_key_of(self, user: bytes) -> bytes:
+        path = enrolment_path(self._folder, user)
+        if not path.exists():
+            raise Refused("this key is not enrolled: enrol it with the authority")
+        deployment = self._view.deployment
+        return Enrolment.from_bytes(read_private(path), deployment=deployment).public_key
+
+    def _read(self, call: str, *arguments: object) -> Any:
+        """Have something read; what ends the gate twice is damaged, unless somebody killed it."""
+        killed = False
+        for _ in range(2):
+            try:
+                gate = self._current()
+            except RunFailed as error:
+                raise Unavailable(f"{error}: try again") from None
+            try:
+                return gate.call(call, *arguments)
+            except ChildEnded:
+                self._close()
+                killed = killed or gate.process.exitcode == -signal.SIGKILL
+        if killed:  # by the system or its operator: it may have nothing to do with the message
+            raise Unavailable("the gate was killed: try again")
+        raise DamagedData("the message cannot be read")
+
+    def _current(self) -> ChildProcess:
+        """The gate that reads under the key that is served."""
+        if self._gate is None or self._key != self._view.key:
+            self._close()
+            public, key = self._view.public_key, self._view.key
+            if public is None:
+                raise Unavailable(f"the tenant is {self._view.state}: try again")
+            arguments = (self._folder, self._allow_insecure, public)
+            self._gate = ChildProcess(run_gate, *arguments, what="gate", seconds=GATE_SECONDS)
+            self._key = key
+        return self._gate
+
+    def _close(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
+            self._gate = None
