@@ -214,7 +214,7 @@ class Table:
             "models": list(server.models),
             "rounds": {k: (v.user, v.reported) for k, v in server.rounds.items()},
             "ledger": server.ledger.as_dict(),
-            "held": len(server.held),
+            "held": [each.count for each in server.held],
             "answers": dict(server.answers),
             "tests": sorted(server.growth.out),
             "seen": (server.growth.count, len(server.growth.waiting)),

@@ -7,13 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helba.bandits.terms import MOST_RESIDUAL
 from helba.errors import DamagedData
 from helba.protocol.growth import Growth, GrowthTests
 from helba.protocol.messages import Receipt, Refusal
+from helba.protocol.snapshot import restore_server, save_server
 from helba.protocol.user import User
-from tests.protocol.parties import TOY, Table, authority_of
+from tests.protocol.parties import MILD, TOY, History, Table, authority_of, require_model
 
 CROWD = replace(TOY, users=8)
+MILD_CROWD = replace(MILD, arms=2, users=8)
 CONTEXTS = [[0.9, 0.1], [-0.3, 0.6]]
 
 
@@ -86,9 +89,75 @@ def test_something_else_than_a_report_is_none() -> None:
         table.server.receive_reports([ask])
 
 
-def test_rewards_without_room_for_all_are_held_one_by_one() -> None:
+def report_some(table: Table, count: int, *, history: History) -> list[bytes]:
+    """Reports of as many rounds, which `history` has too."""
+    reports = []
+    for number in range(count):
+        user = table.new_user()
+        context, reward = [0.1 * (number % 9), 0.5], 0.1 * (number % 5)
+        round = answered(table, user, slot=number % table.deployment.users)
+        reports.append(user.report(round, context=context, reward=reward))
+        history.add(context, reward)
+    return reports
+
+
+@pytest.mark.parametrize("scheme", ["simulate", pytest.param("ckks", marks=pytest.mark.ckks)])
+def test_rewards_that_come_during_an_update_wait_as_sums(scheme: str) -> None:
+    table = Table(authority_of(MILD_CROWD, scheme=scheme))
+    history = History(table.settings)
+    server = table.server
+    server.receive_reports(report_some(table, 2, history=history))
+    assert table.tasks()  # an update is under way
+    for some in (3, 8, 7):
+        server.receive_reports(report_some(table, some, history=history))
+    assert server.status().held == 18
+    counts = [each.count for each in server.held]
+    assert counts == [11, 7]
+    assert max(counts) <= server._most_held == table.deployment.unseen
+    before = server.updates
+    table.help()
+    assert server.updates > before
+    assert (server.status().held, server.samples) == (0, 20)
+    np.testing.assert_allclose(table.design(), history.design(), atol=1e-4)
+    require_model(table, history)
+
+
+def test_rewards_that_wait_as_sums_survive_a_save() -> None:
+    table = Table(authority_of(MILD_CROWD, scheme="simulate"))
+    history = History(table.settings)
+    for some in (2, 5):
+        table.server.receive_reports(report_some(table, some, history=history))
+    assert [each.count for each in table.server.held] == [5]
+    saved = save_server(table.server)
+    table.server = restore_server(
+        saved,
+        deployment=table.deployment,
+        engine=table.server._engine,
+        directory=table.server.directory,
+    )
+    assert table.server.status().held == 5
+    table.help()
+    assert (table.server.status().held, table.server.samples) == (0, 7)
+    require_model(table, history)
+
+
+def test_sums_that_wait_are_small_enough_for_an_update_of_the_worst_model() -> None:
+    """An update never gets stuck: however coarse the model, a batch without rewards takes one."""
+    for request in (TOY, MILD, CROWD, MILD_CROWD):
+        server = Table(authority_of(request, scheme="simulate")).server
+        most, settings = server._most_held, server.deployment.settings
+        assert 1 <= most <= server.deployment.unseen
+        if most > 1:
+            worst = replace(server.terms, residual=MOST_RESIDUAL)
+            reach = (1 + MOST_RESIDUAL) * most * settings.length**2 / settings.ridge
+            assert server.profile.can_bridge(worst, reach=reach)
+
+
+def test_rewards_without_room_for_all_are_counted_as_far_as_there_is_room() -> None:
     table = Table(authority_of(CROWD, scheme="simulate"))
-    table.server.profile.can_bridge = lambda *_, **__: False  # type: ignore[method-assign]
-    table.server.receive_reports(reports_of(table, 3))
-    assert table.server.samples + len(table.server.held) == 3
-    assert len(table.server.held) >= 1
+    server, history = table.server, History(table.settings)
+    reports = report_some(table, 6, history=history)
+    server._has_room = lambda count: server.schedule.plays + count <= 2  # type: ignore[method-assign]
+    server.receive_reports(reports)
+    assert server.samples == 2
+    assert server.status().held == 4

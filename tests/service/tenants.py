@@ -202,7 +202,7 @@ def statistics_of(house: House) -> tuple[np.ndarray, np.ndarray, int]:
     return (
         matrices.unpack(design),
         matrices.unpack(response)[:, 0],
-        head["samples"] + len(held),
+        head["samples"] + sum(each[3] for each in held),
     )
 
 

@@ -11,18 +11,19 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
-from helba.bandits.terms import BatchTerms
+from helba.bandits.terms import MOST_RESIDUAL, BatchTerms
 from helba.engine import EncryptedVector, Engine, ReencryptionKey
-from helba.errors import HelbaError, RunFailed
+from helba.errors import HelbaError, OutOfRange, RunFailed
 from helba.planning.flooding import bit_budget
 from helba.protocol.deployment import Deployment
 from helba.protocol.directory import Directory
 from helba.protocol.growth import Growth, GrowthTests
 from helba.protocol.ledger import Ledger
-from helba.protocol.profile import Model, Statistics
+from helba.protocol.profile import Held, Model, Statistics
 from helba.protocol.profiles import profile_of
 from helba.protocol.schedule import ServerSchedule, last_round
 from helba.protocol.work import AnswerWork, TestWork, UpdateWork, Work
@@ -43,7 +44,7 @@ class Learning(ABC):
 
     `round` counts answered rounds, `samples` the rewards in the statistics, `updates` the models
     adopted, `rejected` those that were not. Rewards that come in during an update, or more of them
-    than one update can take, are `held` for the next.
+    than one update can take, are `held` for the next, in sums that an update can take whole.
     """
 
     def __init__(self, deployment: Deployment, *, engine: Engine, directory: Directory) -> None:
@@ -72,7 +73,7 @@ class Learning(ABC):
         self.design = engine.encrypt(matrices.pack(ridge))
         self.response = engine.encrypt(matrices.pack_by_row(nothing))
         self.growth = GrowthTests()
-        self.held: list[Statistics] = []  # rewards that wait for the next batch
+        self.held: list[Held] = []  # rewards that wait for the next batch
         self.ledger = Ledger(budget=bit_budget(deployment.comparison_noise))
         self.worker = self._make_worker()
 
@@ -97,41 +98,62 @@ class Learning(ABC):
 
     # -- rewards
 
-    def _take(self, added: Statistics, *, count: int = 1) -> int:
-        """Count rewards now, or hold one for the next batch; how many were counted."""
-        if self._can_take(count):
+    def _take(self, added: Statistics, *, count: int) -> int:
+        """Count rewards now if there is room, else hold them; how many were counted."""
+        if self._room(count) == count:
             self._absorb(added, count=count)
             return count
-        assert count == 1  # a sum of more might never find room
-        self.held.append(added)
+        last = self.held[-1] if self.held else None
+        if last is not None and last.count + count <= self._most_held:
+            self.held[-1] = last.plus(added, count=count, engine=self._engine)
+        else:
+            self.held.append(Held(statistics=added, count=count))
         return 0
 
-    def _can_take(self, count: int) -> bool:
-        """Whether as many rewards can be counted now."""
-        return self._updating() is None and not self.held and self._has_room(count)
+    def _room(self, most: int) -> int:
+        """How many of `most` rewards can be counted now."""
+        if self._updating() is not None or self.held:
+            return 0
+        return next((count for count in range(most, 0, -1) if self._has_room(count)), 0)
+
+    @cached_property
+    def _most_held(self) -> int:
+        """How many rewards may wait as one sum: a batch that has none yet takes them in any case.
+
+        And tests may see as many at once.
+        """
+        worst = replace(self.terms, residual=MOST_RESIDUAL)
+        schedule = ServerSchedule(self.deployment.settings)
+        for count in range(self.deployment.unseen, 1, -1):
+            reach = schedule.trace_bound(residual=MOST_RESIDUAL, more=count)
+            if self.profile.can_bridge(worst, reach=reach):
+                return count
+        return 1
 
     def _take_in(self, *, taken: int = 0, helper: bytes) -> list[bytes]:
         """Add the rewards that are held, as many as one update can take; then see what is due."""
         if self._updating() is not None:
             return []
-        while self.held and self._has_room():
-            with suppress(HelbaError):  # what cannot be added, no honest user sent
-                self._absorb(self.held.pop(0))
-                taken += 1
+        while self.held and self._has_room(self.held[0].count):
+            first = self.held[0]
+            with suppress(OutOfRange):  # in the simulator: what no honest user sent
+                self._absorb(first.statistics, count=first.count)
+                taken += first.count
+            del self.held[0]  # not before it is in the sums: they are acknowledged
         if self.held or (taken and self.schedule.due(round=self.round)):
             return self._update(helper=helper)
         if taken and self.profile.asks and not self.profile.rides:
             return self._test(helper=helper)
         return []
 
-    def _has_room(self, count: int = 1) -> bool:
+    def _has_room(self, count: int) -> bool:
         """Whether an update can still bridge the trace with so many more rewards."""
         if self.schedule.plays == 0 and count == 1:
             return True
         reach = self.schedule.trace_bound(residual=self.terms.residual, more=count)
         return self.profile.can_bridge(self.terms, reach=reach)
 
-    def _absorb(self, added: Statistics, *, count: int = 1) -> None:
+    def _absorb(self, added: Statistics, *, count: int) -> None:
         design = self._engine.add(self.design, added.design)
         response = self._engine.add(self.response, added.response)
         self.design, self.response = design, response
@@ -211,14 +233,7 @@ class Learning(ABC):
             for number, m in self.models.items()
         )
         design, response = move(self.design), move(self.response)
-        held = [
-            Statistics(
-                design=move(each.design),
-                response=move(each.response),
-                growth=None if each.growth is None else move(each.growth),
-            )
-            for each in self.held
-        ]
+        held = [replace(each, statistics=each.statistics.map(move)) for each in self.held]
         growth = replace(
             self.growth,
             seen=None if self.growth.seen is None else move(self.growth.seen),

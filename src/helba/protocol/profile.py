@@ -29,6 +29,7 @@ from helba.protocol.jobs import Check, JobSteps
 __all__ = [
     "CHECK_SIGNS",
     "Array",
+    "Held",
     "Model",
     "Profile",
     "Reading",
@@ -66,6 +67,35 @@ class Statistics:
     design: EncryptedVector
     response: EncryptedVector
     growth: EncryptedVector | None
+
+    def map(self, action: Callable[[EncryptedVector], EncryptedVector]) -> Statistics:
+        """Return what `action` makes of each vector."""
+        growth = None if self.growth is None else action(self.growth)
+        return Statistics(design=action(self.design), response=action(self.response), growth=growth)
+
+    def plus(self, other: Statistics, *, engine: Engine) -> Statistics:
+        """Return the sum with what other reports of the same deployment add."""
+        growth = self.growth
+        if growth is not None and other.growth is not None:
+            growth = engine.add(growth, other.growth)
+        return Statistics(
+            design=engine.add(self.design, other.design),
+            response=engine.add(self.response, other.response),
+            growth=growth,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What `count` rewards add that wait for the next batch."""
+
+    statistics: Statistics
+    count: int
+
+    def plus(self, added: Statistics, *, count: int, engine: Engine) -> Held:
+        """Return these rewards and `count` more."""
+        statistics = self.statistics.plus(added, engine=engine)
+        return Held(statistics=statistics, count=self.count + count)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,9 +19,11 @@ from helba.protocol.messages import Message, Receipt, Refusal, Report
 from helba.protocol.summand import Summand, add_summands, read_summand
 from helba.protocol.work import AnswerWork, OpenRound
 
-__all__ = ["NOT_YOURS", "Rewards"]
+__all__ = ["NOT_YOURS", "UNKNOWN_ROUND", "Rewards"]
 
 NOT_YOURS = "a round of somebody else"
+UNKNOWN_ROUND = "no round of this name was answered"
+IN_WORK = "this round is being answered: report what comes of it"
 
 
 class Rewards(Learning):
@@ -77,10 +79,12 @@ class Rewards(Learning):
     def _read_report(self, report: Report) -> tuple[bytes, list[Summand] | None]:
         """What to say to a report, and its parts where they are to be counted."""
         known = self.rounds.get(report.round)
-        if known is None or self._is_in_work(report.round):
-            return self._refuse(report.round, "no round of this name was answered"), None
+        if known is None:
+            return self._refuse(report.round, UNKNOWN_ROUND), None
         if known.user != report.user:
             return self._refuse(report.round, NOT_YOURS), None
+        if self._is_in_work(report.round):
+            return self._refuse(report.round, IN_WORK), None
         if known.reported:
             return self._encode(Receipt(round=report.round, counted=False)), None
         shapes, line = self.profile.statistics_shape, self._line_from(report.user)
@@ -99,12 +103,14 @@ class Rewards(Learning):
         return Line(engine=self._engine)
 
     def _take_group(self, reports: Sequence[Sequence[Summand]]) -> int:
-        """Count rewards, as one sum where there is room for all; how many were counted now."""
-        if len(reports) > 1 and not self._can_take(len(reports)):
-            return sum(self._take_group([each]) for each in reports)
-        parts = zip(*reports, strict=True)
-        vectors = [add_summands(self._engine, same) for same in parts]
-        return self._take(self.profile.absorb(self._engine, vectors), count=len(reports))
+        """Count rewards while there is room and hold the others, as sums; how many were counted."""
+        counted = 0
+        while reports:
+            size = self._room(len(reports)) or self._most_held
+            some, reports = reports[:size], reports[size:]
+            vectors = [add_summands(self._engine, same) for same in zip(*some, strict=True)]
+            counted += self._take(self.profile.absorb(self._engine, vectors), count=len(some))
+        return counted
 
     def _is_in_work(self, round: bytes) -> bool:
         return any(

@@ -92,7 +92,7 @@ class Server(Rewards):
             samples=self.samples,
             updates=self.updates,
             rejected=self.rejected,
-            held=len(self.held),
+            held=sum(each.count for each in self.held),
             lag=self.schedule.lag,
             stretch=self.schedule.stretch,
             levels_left=self.levels_left,

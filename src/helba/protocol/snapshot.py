@@ -39,7 +39,7 @@ from helba.protocol.frame import frame, unframe
 from helba.protocol.growth import Growth, GrowthTests, UpdateTest
 from helba.protocol.jobs import Check, Result
 from helba.protocol.messages import ID_BYTES
-from helba.protocol.profile import Model, RidingTest, Statistics
+from helba.protocol.profile import Held, Model, RidingTest, Statistics
 from helba.protocol.schedule import ServerSchedule
 from helba.protocol.server import Server
 from helba.protocol.snapshotparts import PartReader, PartWriter
@@ -48,7 +48,7 @@ from helba.protocol.work import AnswerWork, OpenRound, OpenTask, TestWork, Updat
 __all__ = ["describe_server", "join_state", "restore_server", "save_server"]
 
 MAGIC = b"\x89HELSRV\n"
-VERSION = 6
+VERSION = 7
 MOST_HEAD_BYTES = 1 << 30
 MOST_PARTS = 1 << 20
 COUNTS = ("round", "samples", "updates", "rejected", "levels_left", "last_error")
@@ -81,10 +81,7 @@ def describe_server(server: Server, writer: PartWriter, *, lasting: bool = False
         "design": writer.vector(server.design),
         "response": writer.vector(server.response),
         "growth": _describe_growth(server.growth, writer),
-        "held": [
-            [writer.maybe(vector) for vector in (held.design, held.response, held.growth)]
-            for held in server.held
-        ],
+        "held": [_describe_held(held, writer) for held in server.held],
         "ledger": {k.hex(): bits for k, bits in server.ledger.as_dict().items()},
         "bits": server.ledger.total,
         "rounds": {},
@@ -183,6 +180,24 @@ def _read_growth(saved: dict[str, Any], reader: PartReader) -> GrowthTests:
             for vector, count in saved["waiting"]
         ],
         out={bytes.fromhex(name): UpdateTest(**test) for name, test in saved["out"].items()},
+    )
+
+
+def _describe_held(held: Held, writer: PartWriter) -> list[int | None]:
+    added = held.statistics
+    vectors = (added.design, added.response, added.growth)
+    return [*(writer.maybe(vector) for vector in vectors), held.count]
+
+
+def _read_held(saved: list[Any], reader: PartReader) -> Held:
+    design, response, growth, count = saved
+    return Held(
+        statistics=Statistics(
+            design=reader.vector(design),
+            response=reader.vector(response),
+            growth=reader.maybe(growth),
+        ),
+        count=_count(count),
     )
 
 
@@ -294,14 +309,7 @@ def _rebuild(
     server.models = OrderedDict((model.terms.number, model) for model in models)
     server.design, server.response = reader.vectors([head["design"], head["response"]])
     server.growth = _read_growth(head["growth"], reader)
-    server.held = [
-        Statistics(
-            design=reader.vector(design),
-            response=reader.vector(response),
-            growth=reader.maybe(growth),
-        )
-        for design, response, growth in head["held"]
-    ]
+    server.held = [_read_held(saved, reader) for saved in head["held"]]
     server.rounds = {
         bytes.fromhex(name): OpenRound(user=_id(user), reported=_bit(reported))
         for name, (user, reported) in head["rounds"].items()

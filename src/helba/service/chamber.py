@@ -34,6 +34,8 @@ from helba.protocol.server import Server, Status
 from helba.protocol.serverfiles import (
     admit_user,
     drop_rotation,
+    drop_user,
+    enrolment_path,
     open_server,
     write_rotated_files,
 )
@@ -192,9 +194,11 @@ class Chamber(KeptServer):
         admit_user(self.server.directory, user, self.folder, key=key)
 
     def bar(self, user: bytes) -> Outcome:
-        """Revoke a user; one that is not enrolled is barred already."""
+        """Revoke a user; one that is not enrolled is barred already, but for its files."""
         if user in self.server.directory.users:
             self.revoke(user)
+        elif enrolment_path(self.folder, user).exists():  # deleting them failed the first time
+            drop_user(self.folder, user)
         return self._outcome(())
 
     def public_key(self) -> bytes:

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from helba.errors import Unavailable
 from helba.service.failure import TooMany
 
-__all__ = ["Job", "JobQueue"]
+__all__ = ["Job", "JobQueue", "chunks_of", "one_of_each", "user_of"]
 
 MOST_OF_ONE = 16
 
@@ -83,3 +84,28 @@ class JobQueue:
         """Turn everybody away who waits."""
         while (job := self.take(seconds=0.0)) is not None:
             job.fail(error)
+
+
+def user_of(job: Job) -> bytes:
+    """Return who sent what a job carries."""
+    user: bytes = job.arguments[0].user
+    return user
+
+
+def one_of_each(jobs: Sequence[Job], size: int) -> list[list[Job]]:
+    """Return the jobs in groups of at most `size`, no user twice in one."""
+    groups: list[list[Job]] = []
+    for job in jobs:
+        user = user_of(job)
+        for group in groups:
+            if len(group) < size and all(user_of(other) != user for other in group):
+                group.append(job)
+                break
+        else:
+            groups.append([job])
+    return groups
+
+
+def chunks_of(jobs: Sequence[Job], size: int) -> list[Sequence[Job]]:
+    """Return the jobs in their order, in groups of at most `size`."""
+    return [jobs[start : start + size] for start in range(0, len(jobs), size)]

@@ -33,6 +33,7 @@ log = logging.getLogger("helba.service.loop")
 IDLE_SECONDS = 0.5
 LEAST_BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.2, 5.0
 MOST_IN_TURN = 64
+STOP_SECONDS = 100.0  # less than a supervisor waits (docs/how-to/operate.md)
 GONE = "the tenant is being started again: try again"
 
 
@@ -77,10 +78,15 @@ class Loop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what is under way, and end the chamber."""
+        """Finish what is under way, and end the chamber; a store that hangs is not waited for."""
         self._stopping.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(STOP_SECONDS)
+        chamber = self._serving.chamber
+        if self._thread.is_alive() and chamber is not None:
+            fields = {"tenant": self._name, "reason": "its store, or a computation, does not end"}
+            log.error("tenant did not end well", extra={"fields": fields})
+            chamber.process.kill()
 
     def submit(self, kind: str, *arguments: object, user: bytes | None = None) -> Job:
         """Add a job; `Unavailable` if the tenant does not serve at the moment."""
@@ -214,14 +220,14 @@ class Loop:
 
     def _patience(self, jobs: Sequence[Job]) -> float:
         asks = [job for job in jobs if job.kind == "ask"]
-        if not asks or len(asks) >= self._size:
+        if not asks:
             return 0.0
         now = time.monotonic()
         with self._lock:
             for job in asks:
                 checked: Checked = job.arguments[0]
                 self._slots.use(checked.user, slot=checked.slot or 0)
-            if self._slots.outstanding(now=now) == 0:
+            if len(asks) >= self._size or self._slots.outstanding(now=now) == 0:
                 return 0.0
         return max(0.0, asks[0].since + self._wait_seconds - now)
 

@@ -20,11 +20,11 @@ from helba.errors import HelbaError, Refused, RunFailed, Unavailable
 from helba.protocol.child import ChildEnded, ChildProcess
 from helba.protocol.codec import Codec
 from helba.protocol.messages import Report
-from helba.protocol.rewards import NOT_YOURS
+from helba.protocol.rewards import NOT_YOURS, UNKNOWN_ROUND
 from helba.service.chamber import Outcome, Reply
 from helba.service.failure import NotFound, TooMany
 from helba.service.gate import Checked
-from helba.service.job import Job
+from helba.service.job import Job, chunks_of, one_of_each, user_of
 from helba.service.journal import Journal
 from helba.service.lease import HelpLease
 from helba.service.meter import Meter
@@ -91,9 +91,9 @@ class Serving:
         for kind in EACH:
             for job in of[kind]:
                 self._guard([job], partial(getattr(self, f"_serve_{kind}"), job))
-        for some in _chunks(of["reward"], self._most_folded):
+        for some in chunks_of(of["reward"], self._most_folded):
             self._guard(some, partial(self._serve_rewards, some))
-        for some in _one_of_each(of["ask"], self._size):
+        for some in one_of_each(of["ask"], self._size):
             self._guard(some, partial(self._serve_asks, some))
         for job in of["tasks"]:
             self._guard([job], partial(self._serve_tasks, job))
@@ -130,13 +130,13 @@ class Serving:
 
     def _serve_test(self, job: Job) -> None:
         checked: Checked = job.arguments[0]
-        outcome = self._call("receive", checked.data)
+        outcome = self._compute("receive", checked.data)
         self._keep(outcome)
         self._finish_with(job, outcome.replies)
 
     def _serve_help(self, job: Job) -> None:
         checked: Checked = job.arguments[0]
-        outcome, batch = self._call("help", PickleBuffer(checked.data)), self.view.batch
+        outcome, batch = self._compute("help", PickleBuffer(checked.data)), self.view.batch
         self._keep(outcome, answered=self._answered(outcome.replies))
         if any(reply.kind == "update" for reply in outcome.replies):
             self.help.extend(checked.user, now=time.monotonic())
@@ -158,16 +158,19 @@ class Serving:
     def _serve_rewards(self, jobs: Sequence[Job]) -> None:
         """Fold those that are new, store that once, and acknowledge."""
         fresh: dict[bytes, list[Job]] = {}
+        known: set[bytes] = set()
         for job in jobs:
             checked: Checked = job.arguments[0]
             user = checked.user
             record = self.store.find_round(self.name, checked.subject)
             refused = _reason_against(record, user=user)
+            if record is not None:
+                known.add(checked.subject)
             if record is not None and record.reported_at is not None and refused is None:
                 job.finish([self.view.receipt(checked.subject, counted=False)])
             elif refused is not None:
                 job.fail(Refused(refused))
-            elif (first := fresh.setdefault(checked.subject, [])) and _user_of(first[0]) != user:
+            elif (first := fresh.setdefault(checked.subject, [])) and user_of(first[0]) != user:
                 job.fail(Refused(NOT_YOURS))
             else:
                 first.append(job)
@@ -176,11 +179,14 @@ class Serving:
             return
         reports = [PickleBuffer(same[0].arguments[0].data) for same in fresh.values()]
         try:
-            outcome = self._call("fold", reports)
-        except ChildEnded:
+            outcome = self._compute("fold", reports)
+        except (ChildEnded, Diverged):
             raise
         except HelbaError as error:  # some may be in the sums, and nobody knows which
             raise Diverged(str(error)) from error
+        strange = {each.subject for each in outcome.replies if each.reason == UNKNOWN_ROUND}
+        if strange & known:
+            raise Diverged("another server has answered rounds of this tenant")
         receipts = [reply.subject for reply in outcome.replies if reply.kind == "receipt"]
         self._keep(outcome, reported=receipts)
         self.meter.rewards += len(receipts)
@@ -218,6 +224,8 @@ class Serving:
             try:
                 if self._require_askable(checked, asks):
                     again.add(checked.subject)
+            except Unavailable:  # the store is away, for the others as well
+                raise
             except HelbaError as error:
                 job.fail(error)
                 continue
@@ -232,7 +240,7 @@ class Serving:
         ]
         said: dict[bytes, list[Reply]] = {}
         try:
-            outcome = self._call("ask", asks)
+            outcome = self._compute("ask", asks)
             for reply in outcome.replies:
                 said.setdefault(reply.subject, []).append(reply)
         finally:  # what was refused does not wait
@@ -267,11 +275,11 @@ class Serving:
 
     def _serve_tasks(self, job: Job) -> None:
         (user,) = job.arguments
-        outcome = self._call("round_tasks", user)
+        outcome = self._compute("round_tasks", user)
         replies = list(outcome.replies)
         self._keep(outcome)
         if outcome.wants_help and self.help.take(user, now=time.monotonic()):
-            outcome = self._call("update_tasks", user)
+            outcome = self._compute("update_tasks", user)
             self._keep(outcome)
             replies += outcome.replies
         self._finish_with(job, replies)
@@ -358,6 +366,16 @@ class Serving:
     def _call(self, name: str, *arguments: object) -> Any:
         return self.require_chamber().call(name, *arguments)
 
+    def _compute(self, name: str, *arguments: object) -> Outcome:
+        """Call the chamber; what it cannot finish leaves a state that nobody can vouch for."""
+        try:
+            outcome: Outcome = self._call(name, *arguments)
+        except ChildEnded:
+            raise
+        except RunFailed as error:
+            raise Diverged(str(error)) from error
+        return outcome
+
 
 def _reason_against(record: RoundRecord | None, *, user: bytes) -> str | None:
     """Why a user may not go on with a round; None if it may, or if it is not known."""
@@ -366,26 +384,3 @@ def _reason_against(record: RoundRecord | None, *, user: bytes) -> str | None:
     if record.user != user:
         return NOT_YOURS
     return "this round was given up" if record.dropped_at is not None else None
-
-
-def _user_of(job: Job) -> bytes:
-    checked: Checked = job.arguments[0]
-    return checked.user
-
-
-def _one_of_each(jobs: Sequence[Job], size: int) -> list[list[Job]]:
-    """The jobs in groups of at most `size`, no user twice in one."""
-    groups: list[list[Job]] = []
-    for job in jobs:
-        user = _user_of(job)
-        for group in groups:
-            if len(group) < size and all(_user_of(other) != user for other in group):
-                group.append(job)
-                break
-        else:
-            groups.append([job])
-    return groups
-
-
-def _chunks(jobs: Sequence[Job], size: int) -> list[Sequence[Job]]:
-    return [jobs[start : start + size] for start in range(0, len(jobs), size)]

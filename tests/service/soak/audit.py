@@ -147,7 +147,7 @@ def _open_statistics(service: Service, store: Store) -> tuple[Any, Any, int, Any
     return (
         matrices.unpack(design),
         matrices.unpack(response)[:, 0],
-        head["samples"] + len(held),
+        head["samples"] + sum(each[3] for each in held),
         authority.deployment.settings,
     )
 

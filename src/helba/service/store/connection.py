@@ -31,6 +31,9 @@ __all__ = ["APPLICATION_ID", "make_engine", "parse_url", "prepare_file", "reader
 BUSY_SECONDS = 5.0
 CONNECT_SECONDS = 5
 LOST_SECONDS = 30  # how long what was sent to PostgreSQL may stay unacknowledged
+# When nothing comes from it: seconds until it is asked whether it is there, between two such
+# questions, and how many may stay without an answer.
+SILENT_SECONDS, ASK_SECONDS, MOST_UNANSWERED = 10, 5, 4
 MOST_WAL_BYTES = 1 << 26
 WAL_PAGES = 128  # moved into the file when there are more; 8 MiB
 PAGE_BYTES = 1 << 16  # parts are megabytes: commits take a third of the time of small pages
@@ -144,5 +147,8 @@ def _postgres_arguments(url: URL) -> dict[str, Any]:
         "application_name": "helba",
         "connect_timeout": CONNECT_SECONDS,
         "tcp_user_timeout": 1000 * LOST_SECONDS,
+        "keepalives_idle": SILENT_SECONDS,
+        "keepalives_interval": ASK_SECONDS,
+        "keepalives_count": MOST_UNANSWERED,
         "options": f"-c lock_timeout={round(1000 * BUSY_SECONDS)} {options}".strip(),
     }
