@@ -42,7 +42,7 @@ Invitation = Annotated[
         metavar="CODE",
         envvar=INVITATION,
         show_envvar=False,
-        help=f"from the authority; better in {INVITATION}, which other users cannot read",
+        help=f"from the authority; safer in {INVITATION}: who else is on this machine sees options",
     ),
 ]
 Key = Annotated[
@@ -235,16 +235,23 @@ def status(folder: Folder, passphrase_file: PassphraseFile = None, as_json: Json
 
 
 @app.command()
-def flush(folder: Folder, passphrase_file: PassphraseFile = None, as_json: Json = False) -> None:
+def flush(
+    folder: Folder,
+    refused: Annotated[
+        bool, typer.Option("--refused", help="and once more those that the server refused")
+    ] = False,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
     """Send the rewards that a crash or an outage left behind."""
     from dataclasses import asdict
 
     from helba.cli.keyreport import show_report
 
     with _open(folder, passphrase_file=passphrase_file) as client:
-        found = client.flush()
-        refused = client.refused()
-    show_report({**asdict(found), "refused_reports": refused}, as_json=as_json)
+        found = client.flush(refused=refused)
+        left = client.refused()
+    show_report({**asdict(found), "refused_reports": left}, as_json=as_json)
 
 
 @app.command()
@@ -255,7 +262,8 @@ def forget(
     from helba.cli.keyreport import show_report
 
     with _open(folder, passphrase_file=passphrase_file) as client:
-        client.forget(round)
+        if not client.forget(round):
+            raise InvalidInput("round", "one that neither folder nor server know", "an open one")
     show_report({"round": round, "forgotten": True}, as_json=as_json)
 
 
@@ -286,9 +294,13 @@ def _open(
 ) -> Client:
     """The client of a folder; one that is new is enrolled first, where an authority is given."""
     from helba.cli.passphrase import read_passphrase
+    from helba.experiments.progress import note
     from helba.service.client import Client
     from helba.service.client.account import ACCOUNT, read_account
+    from helba.service.client.transport import check_url
+    from helba.service.client.waiting import tell_waits
 
+    tell_waits(note)
     account = read_account(folder) if (folder / ACCOUNT).exists() else None
     if account is None or not account.enrolled:
         if account is not None:  # an enrolment that was begun
@@ -302,23 +314,32 @@ def _open(
             invitation=invitation,
             passphrase_file=passphrase_file,
         )
-    for given, kept in (
-        (authority and authority.rstrip("/"), account.authority),
-        (name, account.name),
-    ):
-        if given is not None and given != kept:
-            raise Refused(f"{folder} is that of {account.name} at {account.authority}")
+    given = None if authority is None else check_url(authority, allow_plain_http=True)
+    if (given or account.authority, name or account.name) != (account.authority, account.name):
+        raise Refused(f"{folder} is that of {account.name} at {account.authority}")
     return Client.open(folder, passphrase=read_passphrase(file=passphrase_file))
 
 
 def _enrol(
-    folder: Path, *, authority: str, name: str | None, passphrase_file: Path | None, **options: Any
+    folder: Path,
+    *,
+    authority: str,
+    name: str | None,
+    passphrase_file: Path | None,
+    key: str | None = None,
+    **options: Any,
 ) -> Client:
     from helba.cli.passphrase import read_passphrase
     from helba.experiments.progress import note
     from helba.protocol.files import SECRET_KEY
     from helba.service.client import Client
+    from helba.service.client.enrolment import check_key
+    from helba.service.client.transport import check_url
+    from helba.service.client.waiting import tell_waits
 
+    tell_waits(note)
+    authority = check_url(authority, allow_plain_http=True)
+    key = None if key is None else check_key(key)
     fresh = not (folder / SECRET_KEY).exists()
     passphrase = read_passphrase(file=passphrase_file, confirm=fresh)
     note(f"enrolling at {authority}")
@@ -327,6 +348,7 @@ def _enrol(
         authority=authority,
         name=folder.resolve().name if name is None else name,
         passphrase=passphrase,
+        key=key,
         **options,
     )
     note(f"enrolled as {client.account.name}; the collective key is {client.key}")

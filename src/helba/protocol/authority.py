@@ -81,9 +81,9 @@ class Authority:
         if key.tag == self._keys.public.tag:
             raise InvalidInput("public_key", "the collective key", "a user's own")
         member = Member(name=name, id=name_key(key), public_key=public_key)
-        taken = next((m.name for m in self.members if m.id == member.id and m.name != name), None)
-        if taken is not None:
-            raise Refused(f"this key is that of {taken}: every user makes its own")
+        if any(each.id == member.id and each.name != name for each in self.members):
+            # whose it is stays untold: the server, which has all public keys, could ask for names
+            raise Refused("this key is enrolled under another name: every user makes its own")
         self._members[name] = member
         return self._enrolment(member)
 

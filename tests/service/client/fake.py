@@ -8,6 +8,9 @@ fault does to the next request of a route:
     cut     the connection breaks, and nothing was done
     lost    what was asked for is done, and the connection breaks before the reply
     broken  500
+
+and "proxy 404" or "helba 404" a refusal of that status, of a proxy or of helba itself. "portal" is
+a page in place of what was asked for, with 200.
 """
 
 from __future__ import annotations
@@ -275,6 +278,10 @@ class _Faults:
             response.headers["Retry-After"] = "0"
             await response(scope, receive, send)
             return
+        refusal = _refusal(fault or "")
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
         if fault == "lost":
 
             async def swallow(_: Any) -> None:
@@ -291,6 +298,15 @@ class _Faults:
 def _problem(status: int, detail: str) -> Response:
     text = json.dumps({"title": "no", "status": status, "detail": detail})
     return Response(text, status_code=status, media_type="application/problem+json")
+
+
+def _refusal(fault: str) -> Response | None:
+    who, _, status = fault.partition(" ")
+    if who == "helba":
+        return _problem(int(status), f"ordered: {fault}")
+    if who in ("proxy", "portal"):
+        return Response("<html></html>", status_code=int(status or 200), media_type="text/html")
+    return None
 
 
 def _list(messages: list[bytes]) -> Response:

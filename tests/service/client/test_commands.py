@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from helba.cli import main
 from helba.protocol import vault
 from helba.protocol.tokens import make_token
-from helba.service.client.account import read_token
-from tests.service.client.fake import Fake, serving
+from helba.service.client import transport
+from helba.service.client.account import read_account, read_token, write_account
+from tests.service.client.fake import Fake, serving, write_certificate
 
 WORDS = "correct horse battery staple"
 INVITATION = make_token("invitation")
@@ -132,6 +134,59 @@ def test_client_command_finishes_an_enrolment_that_was_begun(
     assert "gil" in fake.names
 
 
+def test_client_command_may_be_repeated_with_the_authority_in_another_form(
+    fake: Fake, capsys: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "hal"
+    ask(capsys, "enrol", folder, "--authority", fake.url)
+    account = read_account(folder)
+    named = replace(account, authority="https://authority.example")
+    write_account(folder, named)
+    for url in ("https://Authority.Example:443/", "https://authority.example"):
+        drawn = ask(capsys, "ask", folder, "--problem", "toy", "--authority", url)
+        assert drawn["arm"] in (0, 1)
+    plain = replace(account, authority="http://127.0.0.1")
+    write_account(folder, plain)
+    ask(capsys, "ask", folder, "--problem", "toy", "--authority", "http://127.0.0.1:80")
+    command = ["ask", folder, "--problem", "toy", "--authority"]
+    require_refused(capsys, *command, "http://127.0.0.1:81", words="that of hal")
+    require_refused(capsys, *command, "nowhere", code=2, words="https://")
+
+
+def test_client_command_goes_on_with_the_certificates_it_was_given(
+    fake: Fake, capsys: Any, tmp_path: Path
+) -> None:
+    folder, certificate = tmp_path / "ian", write_certificate(tmp_path / "fake.pem")
+    with serving(Fake(secure=True), certificate=certificate) as guarded:
+        guarded.order("POST", "enrolments", "broken")
+        command = ["enrol", folder, "--authority", guarded.url, "--ca", certificate]
+        require_refused(capsys, *command, words="ordered: broken")
+        assert ask(capsys, "ask", folder, "--problem", "toy")["arm"] in (0, 1)
+    assert read_account(folder).ca == str(certificate)
+    assert "ian" not in fake.names
+
+
+def test_client_flush_sends_refused_rewards_again_when_told(
+    fake: Fake, capsys: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "joe"
+    ask(capsys, "enrol", folder, "--authority", fake.url)
+    drawn = ask(capsys, "ask", folder, "--problem", "toy")
+    fake.order("POST", "rewards", "helba 409")
+    require_refused(capsys, "reward", folder, drawn["round"], "0.5", words="ordered: helba 409")
+    left = ask(capsys, "flush", folder)
+    assert (left["sent"], list(left["refused_reports"])) == (0, [drawn["round"]])
+    done = ask(capsys, "flush", folder, "--refused")
+    assert (done["sent"], done["refused_reports"]) == (1, {})
+
+
+def test_client_help_says_where_an_invitation_is_safer(capsys: Any) -> None:
+    for command in ("enrol", "ask", "run"):
+        assert main(["client", command, "--help"]) == 0
+        shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        assert "safer in HELBA_INVITATION" in shown
+
+
 def test_client_shows_people_a_table(fake: Fake, capsys: Any, tmp_path: Path) -> None:
     folder = str(tmp_path / "dora")
     command = ["client", "run", folder, "toy", "--authority", fake.url, "--rounds", "2"]
@@ -173,6 +228,10 @@ def test_client_errors_are_one_line(
     require_refused(capsys, "reward", folder, "xy", "1", code=2, words="hexadecimal")
     require_refused(capsys, "reward", folder, "00" * 16, "1", code=2, words="open")
     require_refused(capsys, "reward", folder, "00" * 16, "much", code=2, words="number")
+    require_refused(capsys, "forget", folder, "00" * 16, code=2, words="neither")
+    key = ["--authority", fake.url, "--key", "12"]
+    require_refused(capsys, "enrol", new, *key, code=2, words="hexadecimal")
+    assert not new.exists()
     other = ["--authority", "http://127.0.0.1:1", "--problem", "toy"]
     require_refused(capsys, "ask", folder, *other, words="that of fay")
     damaged = tmp_path / "damaged.json"
@@ -182,6 +241,20 @@ def test_client_errors_are_one_line(
     require_refused(capsys, "ask", folder, "--contexts", damaged, code=2, words="real numbers")
     monkeypatch.setenv("HELBA_PASSPHRASE", "wrong wrong wrong")
     require_refused(capsys, "status", folder, words="wrong passphrase")
+
+
+def test_client_says_what_it_waits_for(
+    fake: Fake, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "kim"
+    ask(capsys, "enrol", folder, "--authority", fake.url)
+    monkeypatch.setattr(transport, "TELL_SECONDS", 0.0)
+    fake.order("POST", "terms", "busy", "busy")
+    assert main(["client", "ask", str(folder), "--problem", "toy", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["arm"] in (0, 1)
+    (line,) = captured.err.splitlines()
+    assert line == f"{fake.url}: ordered: busy; trying again, for 300 s at most"
 
 
 def test_client_commands_load_no_http_until_they_run() -> None:

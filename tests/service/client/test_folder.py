@@ -15,10 +15,10 @@ from helba.protocol import vault
 from helba.protocol.tokens import hash_token, make_token
 from helba.service.client import Client
 from helba.service.client import sweep as sweep_module
-from helba.service.client.account import read_token
+from helba.service.client.account import read_account, read_token
 from helba.service.client.registry import Registry
 from tests.protocol.parties import TOY
-from tests.service.client.fake import QUICK, Fake, serving
+from tests.service.client.fake import QUICK, Fake, serving, write_certificate
 
 ARMS = [[1.0, 0.2], [-0.5, 0.6]]
 WORDS = "correct horse battery staple"
@@ -160,6 +160,36 @@ def test_enrolment_that_is_repeated_takes_the_collective_key_of_today(
         client.recommend(ARMS)
 
 
+def test_certificate_is_found_from_another_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = write_certificate(tmp_path / "fake.pem")
+    monkeypatch.chdir(tmp_path)
+    with serving(Fake(), certificate=certificate) as fake:
+        enrol(fake, tmp_path / "ann", ca=Path("fake.pem")).close()
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        with reopen(tmp_path / "ann") as client:
+            client.recommend(ARMS)
+
+
+def test_enrolment_goes_on_with_the_certificates_and_the_consent_of_the_call_that_began_it(
+    tmp_path: Path,
+) -> None:
+    folder, certificate = tmp_path / "ann", write_certificate(tmp_path / "fake.pem")
+    with serving(Fake(), certificate=certificate) as fake:
+        fake.order("POST", "enrolments", "broken")
+        with pytest.raises(Unavailable):
+            enrol(fake, folder, ca=certificate, allow_plain_http=True)
+        enrol(fake, folder).close()
+        account = read_account(folder)
+        assert (account.ca, account.allow_plain_http) == (str(certificate), True)
+        assert account.enrolled
+        other = certificate.rename(tmp_path / "other.pem")
+        with enrol(fake, folder, ca=other) as client:
+            assert client.account.ca == str(other)
+
+
 def test_folder_is_not_enrolled_under_two_names(fake: Fake, tmp_path: Path) -> None:
     enrol(fake, tmp_path / "ann").close()
     with pytest.raises(Refused, match="that of ann"):
@@ -231,6 +261,70 @@ def test_refused_reward_stays_in_the_folder_with_its_reason(fake: Fake, tmp_path
         assert not client.open_rounds()
 
 
+@pytest.mark.parametrize("moment", ["taken back", "sent"])
+def test_refused_reward_that_a_crash_cut_off_is_sent_and_counts_once(
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    folder = tmp_path / "ann"
+    with enrol(fake, folder) as client:
+        advice = client.recommend(ARMS)
+        fake.order("POST", "rewards", "helba 409")
+        with pytest.raises(Refused, match="ordered"):
+            client.reward(advice.round, 0.5)
+        assert not list((folder / "rounds").iterdir())
+        with monkeypatch.context() as patch:
+            if moment == "taken back":
+                patch.setattr(client._shelf, "_drop_aside", _crash)
+            else:
+                patch.setattr(client._shelf, "drop", _crash)
+            with pytest.raises(KeyboardInterrupt):
+                client.flush(refused=True)
+    with reopen(folder) as client:
+        assert client.flush().sent == 1
+        assert not client.refused()
+        assert client.flush(refused=True).sent == 0
+    assert samples(fake) == 1
+    for name in ("rounds", "reports", "refused"):
+        assert not list((folder / name).iterdir())
+
+
+def test_refused_report_of_a_round_that_is_not_known_comes_back_as_it_was(
+    fake: Fake, tmp_path: Path
+) -> None:
+    folder = tmp_path / "ann"
+    with enrol(fake, folder) as client:
+        advice = client.recommend(ARMS)
+        fake.order("POST", "rewards", "broken", "helba 409")
+        with pytest.raises(Unavailable):
+            client.reward(advice.round, 0.5)
+        before = (folder / "reports" / f"{advice.round}.bin").read_bytes()
+        (folder / "rounds" / f"{advice.round}.json").unlink()
+        assert client.flush().refused == 1
+        assert client.flush(refused=True).sent == 1
+    assert fake.bodies["rewards"][-1] == before
+    assert not list((folder / "refused").iterdir())
+
+
+def test_refused_reward_of_which_nothing_is_known_stays_aside(fake: Fake, tmp_path: Path) -> None:
+    with enrol(fake, tmp_path / "ann") as client:
+        round = "ab" * 16
+        client._shelf.set_aside(round, reason="none")
+        assert client.flush(refused=True).sent == 0
+        assert client.refused() == {round: "none"}
+        assert client.forget(round)
+        assert not client.refused()
+
+
+def test_report_that_another_process_delivered_is_neither_sent_nor_refused(
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with enrol(fake, tmp_path / "ann") as client:
+        monkeypatch.setattr(client._shelf, "reports", lambda: ["ab" * 16])
+        found = client.flush()
+        assert (found.sent, found.refused) == (0, 0)
+        assert not client.refused()
+
+
 def test_round_whose_answer_never_came_is_given_up_later(
     fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +339,15 @@ def test_round_whose_answer_never_came_is_given_up_later(
         monkeypatch.setattr(sweep_module, "ANSWER_SECONDS", 0.0)
         assert client.flush().given_up == 1
         assert not fake.server.rounds
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"authority": 1, "name": "", "server": "", "tenant": ""}']
+)
+def test_damaged_account_names_its_file(tmp_path: Path, text: str) -> None:
+    vault.write_private(tmp_path / "client.json", text.encode())
+    with pytest.raises(DamagedData, match=r"client\.json"):
+        read_account(tmp_path)
 
 
 def test_damaged_round_names_its_file(fake: Fake, tmp_path: Path) -> None:

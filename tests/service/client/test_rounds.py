@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helba.errors import InvalidInput, Refused, RunFailed, Unavailable
+from helba.errors import HelbaError, InvalidInput, Refused, RunFailed, Unavailable
 from helba.problems.toy import Toy
 from helba.protocol.bandit import EncryptedBandit
-from helba.service.client import Client, Rejected
+from helba.service.client import Client, Rejected, sweep
 from tests.protocol.parties import TOY, deployment_of
 from tests.protocol.talking import CUT_TOY
 from tests.service.client.fake import Fake, serving
@@ -43,7 +44,7 @@ def play(client: Client, *, rounds: int = ROUNDS) -> list[int]:
 
 
 def samples(fake: Fake) -> int:
-    return fake.server.samples + len(fake.server.held)
+    return fake.server.samples + fake.server.status().held
 
 
 @pytest.mark.parametrize("request_of", [TOY, CUT_TOY], ids=["single", "interactive"])
@@ -175,6 +176,62 @@ def test_refused_report_is_kept_aside_with_its_reason(fake: Fake, client: Client
     assert not client.open_rounds()
 
 
+@pytest.mark.parametrize(
+    "fault",
+    ["proxy 400", "proxy 404", "proxy 409", "proxy 413", "proxy 415", "proxy 422", "portal"],
+)
+def test_report_that_a_proxy_refuses_stays_unsent(fake: Fake, client: Client, fault: str) -> None:
+    advice = client.recommend(ARMS)
+    fake.order("POST", "rewards", fault, fault)
+    for send in (lambda: client.reward(advice.round, 0.25), client.flush):
+        with pytest.raises(HelbaError):
+            send()
+        assert not client.refused()
+    assert client.flush().sent == 1
+    assert samples(fake) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 415])
+def test_report_that_is_not_at_fault_stays_unsent(fake: Fake, client: Client, status: int) -> None:
+    advice = client.recommend(ARMS)
+    fake.order("POST", "rewards", f"helba {status}")
+    with pytest.raises(Rejected, match="ordered"):
+        client.reward(advice.round, 0.25)
+    assert not client.refused()
+    assert client.flush().sent == 1
+
+
+@pytest.mark.parametrize("status", [400, 409, 413, 422])
+def test_report_that_helba_refuses_for_good_is_kept_aside_and_can_be_sent_again(
+    fake: Fake, client: Client, status: int
+) -> None:
+    advice = client.recommend(ARMS)
+    fake.order("POST", "rewards", *[f"helba {status}"] * 2)
+    with pytest.raises(HelbaError, match="ordered"):
+        client.reward(advice.round, 0.25)
+    assert list(client.refused()) == [advice.round]
+    assert client.flush().sent == 0
+    assert client.flush(refused=True).refused == 1
+    assert list(client.refused()) == [advice.round]
+    assert client.flush(refused=True).sent == 1
+    assert not client.refused()
+    assert samples(fake) == 1
+
+
+def test_round_whose_ask_a_proxy_refused_is_given_up_at_the_server_later(
+    fake: Fake, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.order("POST", "rounds", "proxy 404")
+    with pytest.raises(Rejected):
+        client.recommend(ARMS)
+    monkeypatch.setattr(sweep, "ANSWER_SECONDS", 0.0)
+    rounds = [each.round for each in client._shelf.rounds()]
+    fake.order("DELETE", rounds[0], "proxy 404")
+    with pytest.raises(Rejected):
+        client.flush()
+    assert client.flush().given_up == 1
+
+
 def test_reward_of_an_unknown_round_needs_its_context(client: Client) -> None:
     with pytest.raises(InvalidInput, match="open"):
         client.reward("00" * 16, 0.25)
@@ -194,10 +251,10 @@ def test_second_reward_of_a_round_is_refused(fake: Fake, client: Client) -> None
 
 def test_forgotten_round_is_gone_on_both_sides(fake: Fake, client: Client) -> None:
     advice = client.recommend(ARMS)
-    client.forget(advice.round)
+    assert client.forget(advice.round)
     assert not fake.server.rounds
     assert not client.open_rounds()
-    client.forget(advice.round)
+    assert not client.forget(advice.round)
 
 
 def test_unknown_token_is_refused_and_loses_no_reward(fake: Fake, client: Client) -> None:
@@ -244,3 +301,34 @@ def test_client_plays_on_ciphertexts(request_of: Any) -> None:
         play(client, rounds=3)
         assert fake.server.samples == 3
         assert fake.server.updates > 0
+
+
+class Forgetful(OrderedDict[bytes, bytes]):
+    """Answers that are gone as soon as they were sent."""
+
+    def __setitem__(self, round: bytes, answer: bytes) -> None:
+        pass
+
+
+def test_round_that_the_server_refuses_does_not_stay_open_there(fake: Fake, client: Client) -> None:
+    fake.server.answers = Forgetful()
+    fake.order("POST", "rounds", "lost")  # answered, and nobody got it
+    advice = client.recommend(ARMS)
+    assert [round.hex() for round in fake.server.rounds] == [advice.round]
+    assert client.reward(advice.round, 0.5)
+
+
+def test_round_that_meets_a_rotation_is_asked_again_under_the_new_key(
+    fake: Fake, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_to = client._dialogue.answer_to
+
+    def rotate_first(ask: bytes) -> bytes:
+        monkeypatch.setattr(client._dialogue, "answer_to", answer_to)
+        fake.rotate()
+        return answer_to(ask)
+
+    monkeypatch.setattr(client._dialogue, "answer_to", rotate_first)
+    advice = client.recommend(ARMS)
+    assert client.key == fake.key
+    assert client.reward(advice.round, 0.5)

@@ -29,6 +29,18 @@ def test_url_of_this_machine_or_with_tls_is_taken(url: str) -> None:
     assert check_url(url) == url.rstrip("/")
 
 
+@pytest.mark.parametrize(
+    ("url", "one_form"),
+    [
+        ("https://Example.ORG:443/", "https://example.org"),
+        ("http://127.0.0.1:80", "http://127.0.0.1"),
+        ("https://example.org:8701//", "https://example.org:8701"),
+    ],
+)
+def test_url_has_one_form(url: str, one_form: str) -> None:
+    assert check_url(url) == one_form == check_url(one_form)
+
+
 def test_plain_http_to_another_machine_is_refused_unless_allowed() -> None:
     for url in ("http://192.0.2.7:8700", "http://example.org", "http://localhost.example.org"):
         with pytest.raises(InvalidInput, match="reads the token"):

@@ -1,7 +1,8 @@
 """Processes of a service are killed at random moments while users play; what that costs.
 
-After each strike a probe waits until the service serves again: until a round that began after the
-kill is rewarded, and where the authority was hit, until somebody new is enrolled.
+A service that was struck serves again when the first request that a user sent after the kill is
+answered, and where the authority was hit, when somebody new is enrolled. A probe also plays a whole
+round, which waits in line with those of all others.
 """
 
 from __future__ import annotations
@@ -44,11 +45,15 @@ END_SECONDS = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """A strike: seconds until all served again, and those of them in which keys were loaded."""
+    """A strike: seconds until all served again, and those of them in which keys were loaded.
+
+    `whole_round_seconds` is until a probe's round has its reward as well.
+    """
 
     victims: tuple[str, ...]
     seconds: float
     loading_seconds: float | None
+    whole_round_seconds: float
 
 
 class Killer:
@@ -63,7 +68,7 @@ class Killer:
         self._say = say
         self._guests = 0
         self._players: list[Player] = []
-        self._answered_at = 0.0
+        self._answered_at = self._enrolled_at = 0.0
 
     def prepare(self) -> dict[str, float]:
         """Start both once more, undisturbed; return how long that takes, and a probe's round."""
@@ -76,7 +81,7 @@ class Killer:
             if name == "server":
                 service.wait(name, service.is_ready)
                 found["server_serves"] = time.time() - began
-        self._players.append(self._table.seat_guest("probe", seed=77))
+        self._players.append(self._table.seat_guest("probe", seed=77, helps=False))
         for _ in range(3):
             start = time.time()
             self._players[0].play()
@@ -96,16 +101,23 @@ class Killer:
             if name in service.processes:
                 service.processes[name].wait()
                 service.start(name)
+        served = [began]
         if set(victims) - {"authority"}:
             self._await_server(victims)
+            served.append(service.first_served(since=began) or time.time())
         if "authority" in victims:
             self._await_authority()
-        seconds = time.time() - began
-        loading = self._loading(victims, since=began)
+            served.append(self._enrolled_at)
         self.recoveries.append(
-            Recovery(victims=tuple(sorted(victims)), seconds=seconds, loading_seconds=loading)
+            Recovery(
+                victims=tuple(sorted(victims)),
+                seconds=max(served) - began,
+                loading_seconds=self._loading(victims, since=began),
+                whole_round_seconds=time.time() - began,
+            )
         )
         self.orphans += sum(is_alive(pid) for pid in orphans)
+        seconds = self.recoveries[-1].seconds
         self._say(f"killed {' and '.join(victims)}: serves again after {seconds:.2f} s")
 
     def finish(self) -> None:
@@ -139,6 +151,7 @@ class Killer:
         self._answered_at = time.time()
         self._guests += 1
         self._players.append(self._table.seat_guest(f"late-{self._guests}", seed=self._guests))
+        self._enrolled_at = time.time()
 
     def _loading(self, victims: Sequence[str], *, since: float) -> float | None:
         """Seconds in which processes started and read keys, by the log; the authority tells none.
@@ -276,11 +289,13 @@ def _describe(recoveries: Sequence[Recovery]) -> dict[str, Any]:
     report = {}
     for name, same in sorted(groups.items()):
         whole = [each.seconds for each in same]
+        rounds = [each.whole_round_seconds for each in same]
         rest = [max(0.0, each.seconds - (each.loading_seconds or 0.0)) for each in same]
         report[name] = {
             "strikes": len(same),
             "seconds": {"median": round(median(whole), 3), "max": round(max(whole), 3)},
             "without_loading": {"median": round(median(rest), 3), "max": round(max(rest), 3)},
+            "whole_round": {"median": round(median(rounds), 3), "max": round(max(rounds), 3)},
         }
     return report
 

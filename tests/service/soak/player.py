@@ -150,7 +150,7 @@ class Table:
         shelf = None if in_memory else folder
         return self._sit(user, account=account, token=token, folder=shelf, seed=seed)
 
-    def seat_guest(self, name: str, *, seed: int) -> Player:
+    def seat_guest(self, name: str, *, seed: int, helps: bool = True) -> Player:
         """Enrol a user who leaves nothing on the disk."""
         account = Account(authority=self.authority, name=name, server="", tenant="")
         with Registry(account, patience=PATIENCE) as registry:
@@ -164,10 +164,17 @@ class Table:
                 name, public_key=user.public_key_bytes(), token_hash=hash_token(token, kind="user")
             )
         account = Account(**{**vars(account), "server": home.url, "tenant": home.tenant})
-        return self._sit(user, account=account, token=token, folder=None, seed=seed)
+        return self._sit(user, account=account, token=token, folder=None, seed=seed, helps=helps)
 
     def _sit(
-        self, user: User, *, account: Account, token: str, folder: Path | None, seed: int
+        self,
+        user: User,
+        *,
+        account: Account,
+        token: str,
+        folder: Path | None,
+        seed: int,
+        helps: bool = True,
     ) -> Player:
         self.notebook.write(
             "enrolled", user=user.id.hex(), name=account.name, token_hash=hash_token(token)
@@ -178,6 +185,7 @@ class Table:
             token=token,
             folder=folder,
             patience=PATIENCE,
+            helps=helps,
             allow_insecure=self.insecure,
         )
         return Player(client, notebook=self.notebook, problem=self.problem, seed=seed)

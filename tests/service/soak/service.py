@@ -32,6 +32,8 @@ WORDS = "only for this soak"
 START_SECONDS = 300.0
 LOOK_SECONDS = 0.02
 COMPLAINT = re.compile('Traceback|"unexpected error"|"status": 500')
+# Where a chamber has to compute for an answer.
+USER_ROUTES = ("/rounds", "/rewards", "/tasks")
 VICTIMS = ("server", "authority", "chamber", "gate")
 
 
@@ -140,15 +142,28 @@ class Service:
         """Where a party's log is."""
         return self.folder / f"{name}.log"
 
-    def events(self, name: str, *, since: float = 0.0) -> list[dict[str, Any]]:
-        """What a party logged since a time, but for requests; `at` is when."""
+    def first_served(self, *, since: float) -> float | None:
+        """When the first request of a user was answered that was sent after a time, by the log."""
+        served = [
+            event["at"]
+            for event in self.events("server", since=since, requests=True)
+            if event["route"].endswith(USER_ROUTES)
+            and event["status"] < 300
+            and event["at"] - event["milliseconds"] / 1000.0 >= since
+        ]
+        return min(served, default=None)
+
+    def events(
+        self, name: str, *, since: float = 0.0, requests: bool = False
+    ) -> list[dict[str, Any]]:
+        """What a party logged since a time, requests or everything else; `at` is when."""
         found = []
         for line in self.log(name).read_text(errors="replace").splitlines():
             with suppress(ValueError, TypeError, KeyError):
                 event = json.loads(line)
                 event["at"] = datetime.fromisoformat(event["time"].replace("Z", "+00:00"))
                 event["at"] = event["at"].timestamp()
-                if event["event"] != "request" and event["at"] >= since - 0.001:
+                if (event["event"] == "request") is requests and event["at"] >= since - 0.001:
                     found.append(event)
         return found
 

@@ -67,9 +67,14 @@ def read_account(folder: Path) -> Account:
         raise RunFailed(f"{folder} is enrolled nowhere (helba client enrol does it)")
     data = read_json(path, read_private(path))
     try:
-        return Account(**data)
+        found = Account(**data)
+        texts = (found.authority, found.name, found.server, found.tenant, found.ca or "")
+        sound = all(isinstance(each, str) for each in texts)
     except TypeError:
-        raise DamagedData(f"{path}: this describes no account") from None
+        sound = False
+    if not sound:
+        raise DamagedData(f"{path}: this describes no account")
+    return found
 
 
 def write_account(folder: Path, account: Account) -> None:

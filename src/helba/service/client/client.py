@@ -31,17 +31,15 @@ from helba.service.client.dialogue import CONFLICT, Dialogue
 from helba.service.client.keyring import Keyring
 from helba.service.client.link import ServerLink
 from helba.service.client.shelf import FolderShelf, KeptRound, MemoryShelf, Shelf, check_round
-from helba.service.client.sweep import Flushed, is_orphan
-from helba.service.client.transport import Patience, Rejected
+from helba.service.client.sweep import Flushed, is_final, is_orphan
+from helba.service.client.transport import Patience, Rejected, find_refusal
 
 __all__ = ["Advice", "Client"]
 
 # An ask may meet an update; more often than this nothing is right.
 MOST_RETRIES = 8
-# The bit of an update test is welcome, and nobody waits for it.
-TEST_SECONDS = 5.0
-# The server does not know who is speaking, or bars it: no fault of what is said.
-BARRED = (401, 403)
+# The bit of an update test is welcome, and so is the word that a round is given up; none is needed.
+BRIEF_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +204,12 @@ class Client:
                 if error.status != CONFLICT:
                     raise
                 reason = str(error)
+            except DamagedData as error:  # so is a round under a key that was rotated meanwhile
+                asked = self.key
+                self._keyring.terms()
+                if self.key == asked:
+                    raise
+                reason = str(error)
             if attempt == 0 and self.deployment.keys == "switched":
                 self.introduce()  # the server may have lost it, or never had it
         raise RunFailed(f"the server keeps refusing this round: {reason}")
@@ -214,8 +218,8 @@ class Client:
         """Report what a round earned, now or much later; return once the server has counted it.
 
         The context is that of the recommended arm unless another was played. False says that an
-        earlier report of this round had been counted. A report that the server refuses is kept
-        aside with the reason, and the error raised.
+        earlier report of this round had been counted. The error is raised of a report that fails:
+        one that the server refused for good is kept aside with the reason, any other stays unsent.
         """
         kept = self._shelf.find_round(check_round(round))
         if kept is None or kept.reward is None:
@@ -223,6 +227,10 @@ class Client:
         elif clip_reward(self.deployment.settings, reward)[0] != kept.reward:
             raise InvalidInput("reward", "another", "that which was reported first in this round")
         counted = self._deliver(round)
+        if counted is None:
+            raise InvalidInput("round", "one that is not kept here", "a round with a report")
+        if isinstance(counted, HelbaError):
+            raise counted
         if self.helps and self._link.help_wanted:
             with suppress(HelbaError):  # the reward is counted, whatever becomes of the update
                 self.help(once=True)
@@ -236,30 +244,38 @@ class Client:
         """
         return self._dialogue.help(most=most, once=once)
 
-    def flush(self) -> Flushed:
+    def flush(self, *, refused: bool = False) -> Flushed:
         """Send the reports that a crash or an outage left, and give up rounds without an answer.
 
-        Refused ones are kept aside. `Unavailable` where the server is still out of reach.
+        With `refused` those that the server refused before are sent once more. What it refuses is
+        kept aside. `Unavailable` where the server is still out of reach.
         """
-        sent = refused = given_up = 0
+        aside = list(self._shelf.refused()) if refused else []
         waiting = {each.round for each in self._shelf.rounds() if each.reward is not None}
-        for round in sorted(waiting | set(self._shelf.reports())):
-            taken = self._try_to_deliver(round)
-            sent, refused = sent + taken, refused + (not taken)
-        for each in self._shelf.rounds():
-            if is_orphan(each):
-                self.forget(each.round)
-                given_up += 1
-        return Flushed(sent=sent, refused=refused, given_up=given_up)
+        found = [self._deliver(round) for round in sorted(waiting | set(self._shelf.reports()))]
+        found += [self._deliver(round) for round in aside if self._shelf.take_back(round)]
+        orphans = [each.round for each in self._shelf.rounds() if is_orphan(each)]
+        for round in orphans:
+            self.forget(round)
+        return Flushed(
+            sent=sum(isinstance(each, bool) for each in found),
+            refused=sum(isinstance(each, HelbaError) for each in found),
+            given_up=len(orphans),
+        )
 
     def open_rounds(self) -> list[KeptRound]:
         """Return the rounds that wait for a reward, the oldest first."""
         return [each for each in self._shelf.rounds() if each.arm is not None]
 
-    def forget(self, round: str) -> None:
-        """Give a round up, here and at the server: no reward will be reported."""
-        self._link.drop_round(check_round(round))
+    def forget(self, round: str) -> bool:
+        """Give a round up, here and at the server: no reward will be reported.
+
+        False if neither knows such a round.
+        """
+        known = self._link.drop_round(check_round(round))
+        known = known or self._shelf.find_round(round) is not None or round in self.refused()
         self._shelf.drop(round)
+        return known
 
     def refused(self) -> dict[str, str]:
         """Return the rounds whose reports the server refused, and why."""
@@ -306,12 +322,22 @@ class Client:
             found = self._user.read(self._dialogue.answer_to(ask))
         except BaseException as error:
             self._user.forget(ask)
-            if isinstance(error, Rejected):
-                self._shelf.drop(kept.round)
+            refusal = find_refusal(error)
+            if refusal is not None and refusal.by_helba:
+                self._give_up(kept.round)
             raise
         self._shelf.put_round(replace(kept, arm=found.arm))
         self._send_bit(found.reply)
         return Advice(round=kept.round, arm=found.arm, overflow=found.overflow)
+
+    def _give_up(self, round: str) -> None:
+        """Forget a round that the server refused: an earlier try may have been answered there.
+
+        Where that does not come to pass now, `flush` does it.
+        """
+        with suppress(HelbaError):
+            self._link.drop_round(round, deadline_seconds=BRIEF_SECONDS)
+            self._shelf.drop(round)
 
     def _prepare(
         self, round: str, *, kept: KeptRound | None, reward: object, context: object
@@ -335,41 +361,32 @@ class Client:
         self._shelf.put_report(kept.round, report)
         return report
 
-    def _deliver(self, round: str) -> bool:
-        """Send the report of a round until it is acknowledged, and forget the round."""
+    def _deliver(self, round: str) -> bool | HelbaError | None:
+        """Send the report of a round until it is acknowledged, and forget the round.
+
+        Return whether it was counted now; or the final refusal, for which it is kept aside; or
+        None if nothing is kept of it: another process was faster.
+        """
         kept, report = self._shelf.find_round(round), self._shelf.find_report(round)
+        if kept is not None and (report is None or self.key != kept.key):
+            report = self._build(kept)  # a crash came before, or the key was rotated
+        if report is None:
+            return None
         try:
-            if kept is not None and (report is None or self.key != kept.key):
-                report = self._build(kept)  # a crash came before, or the key was rotated
-            if report is None:
-                raise InvalidInput("round", "one that is not kept here", "a round with a report")
-            try:
-                counted = self._dialogue.report(report)
-            except (Rejected, DamagedData, InvalidInput):
-                if not self._is_outdated(kept) or kept is None:
-                    raise
-                counted = self._dialogue.report(self._build(kept))
-        except (Rejected, DamagedData, InvalidInput) as error:
-            if not (isinstance(error, Rejected) and error.status in BARRED):
-                self._shelf.set_aside(round, reason=str(error))
-            raise
+            counted = self._dialogue.report(report)
+        except HelbaError as error:
+            if not is_final(error):
+                raise
+            if kept is not None and self._is_outdated(kept):
+                self._build(kept)
+                return self._deliver(round)
+            self._shelf.set_aside(round, reason=str(error))
+            return error
         self._shelf.drop(round)
         return counted
 
-    def _try_to_deliver(self, round: str) -> bool:
-        """Deliver a report, or see it set aside; return which. Who is barred is told so."""
-        try:
-            self._deliver(round)
-        except (Rejected, DamagedData, InvalidInput) as error:
-            if isinstance(error, Rejected) and error.status in BARRED:
-                raise
-            return False
-        return True
-
-    def _is_outdated(self, kept: KeptRound | None) -> bool:
+    def _is_outdated(self, kept: KeptRound) -> bool:
         """Whether the collective key was rotated after the report was made; adopts the new one."""
-        if kept is None or kept.reward is None:
-            return False
         self._keyring.terms()
         return kept.key != self.key
 
@@ -377,4 +394,4 @@ class Client:
         """Send the bit of an update test; without it the test just rides again."""
         if reply is not None:
             with suppress(HelbaError):
-                self._link.send_test(reply, deadline_seconds=TEST_SECONDS)
+                self._link.send_test(reply, deadline_seconds=BRIEF_SECONDS)

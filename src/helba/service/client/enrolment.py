@@ -58,17 +58,21 @@ def enrol(
 
     `key` is the id that the collective key must have: whoever could choose that key would read
     everything, so compare it with the authority's by another way than this. `server` and `tenant`
-    are those that the authority names unless told.
+    are those that the authority names unless told. In a folder where this was begun before, `ca`,
+    `allow_plain_http` and that the key was pinned stay as they were.
     """
     account = Account(
-        authority=check_url(authority, allow_plain_http=allow_plain_http),
+        authority=check_url(authority, allow_plain_http=True),
         name=name,
         server="",
         tenant="",
-        ca=None if ca is None else str(ca),
+        ca=None if ca is None else str(ca.absolute()),
         allow_plain_http=allow_plain_http,
         pinned=key is not None,
     )
+    if (folder / ACCOUNT).exists():
+        account = _go_on(folder, account)
+    check_url(authority, allow_plain_http=account.allow_plain_http)
     wanted = None if key is None else check_key(key)
     make_private_folder(folder)
     with Registry(account, patience=patience) as registry:
@@ -78,11 +82,9 @@ def enrol(
         home = registry.home()
         account = replace(
             account,
-            server=check_url(server or home.url, allow_plain_http=allow_plain_http),
+            server=check_url(server or home.url, allow_plain_http=account.allow_plain_http),
             tenant=tenant or home.tenant,
         )
-        if (folder / ACCOUNT).exists():
-            account = _go_on(folder, account)
         if (folder / SECRET_KEY).exists():
             _renew_collective(folder, deployment, collective, pinned=account.pinned, wanted=wanted)
             user = open_user(folder, passphrase=passphrase, allow_insecure=allow_insecure)
@@ -122,11 +124,16 @@ def _require_key(collective: bytes, *, wanted: str | None) -> None:
 
 
 def _go_on(folder: Path, account: Account) -> Account:
-    """The account that an earlier call began; `Refused` if it is another one."""
+    """The account with what an earlier call settled; `Refused` if that was of another one."""
     before = read_account(folder)
     if (before.authority, before.name) != (account.authority, account.name):
         raise Refused(f"{folder} is that of {before.name} at {before.authority}")
-    return replace(account, pinned=account.pinned or before.pinned)
+    return replace(
+        account,
+        ca=account.ca or before.ca,
+        allow_plain_http=account.allow_plain_http or before.allow_plain_http,
+        pinned=account.pinned or before.pinned,
+    )
 
 
 def _renew_collective(

@@ -61,13 +61,16 @@ class ServerLink:
         except (KeyError, TypeError):
             raise DamagedData("the reply is no list of rounds") from None
 
-    def drop_round(self, round: str) -> None:
-        """Give a round up; one that the server does not have is given up already."""
+    def drop_round(self, round: str, *, deadline_seconds: float | None = None) -> bool:
+        """Give a round up; False if the server has no such round."""
+        path = f"rounds/{quote(round, safe='')}"
         try:
-            self._call("DELETE", f"rounds/{quote(round, safe='')}")
+            self._call("DELETE", path, deadline_seconds=deadline_seconds)
         except Rejected as error:
-            if error.status not in GONE:
+            if error.status not in GONE or not error.by_helba:
                 raise
+            return False
+        return True
 
     # -- help
 

@@ -2,11 +2,12 @@
 
     rounds/<id>.json     contexts, arm, and the reward once it is reported
     reports/<id>.bin     the report, as it was first sent
-    refused/<id>.json    a reward that the server refused, and why
+    refused/<id>.json    a reward that the server refused, and why; it can be taken back
+    refused/<id>.bin     its report, where the round itself is not known
 
 All of it is the user's own data in the clear, in a private folder and files that only their owner
 can read. A round is written before it is asked for (without an arm) and again before its arm is
-returned; a report before it is first sent. Both go when the server has acknowledged the reward.
+returned; a report before it is first sent. All go when the server has acknowledged the reward.
 """
 
 from __future__ import annotations
@@ -84,11 +85,15 @@ class Shelf(Protocol):
         ...
 
     def drop(self, round: str) -> None:
-        """Delete a round and its report."""
+        """Delete all that is kept of a round."""
         ...
 
     def set_aside(self, round: str, *, reason: str) -> None:
-        """Keep a refused reward apart, with the reason, and drop the round."""
+        """Keep a refused reward apart, with the reason: it is no longer under way."""
+        ...
+
+    def take_back(self, round: str) -> bool:
+        """Put a refused reward under way again; False if there is nothing to send of it."""
         ...
 
     def refused(self) -> dict[str, str]:
@@ -103,6 +108,7 @@ class MemoryShelf:
         self._rounds: dict[str, KeptRound] = {}
         self._reports: dict[str, bytes] = {}
         self._refused: dict[str, str] = {}
+        self._aside: dict[str, tuple[KeptRound | None, bytes | None]] = {}
 
     def put_round(self, round: KeptRound) -> None:
         """Keep a round, in place of what was kept of it."""
@@ -129,14 +135,26 @@ class MemoryShelf:
         return list(self._reports)
 
     def drop(self, round: str) -> None:
-        """Delete a round and its report."""
+        """Delete all that is kept of a round."""
         self._rounds.pop(round, None)
         self._reports.pop(round, None)
+        self._refused.pop(round, None)
+        self._aside.pop(round, None)
 
     def set_aside(self, round: str, *, reason: str) -> None:
-        """Keep the reason of a refused reward, and drop the round."""
-        self._refused[round] = reason
-        self.drop(round)
+        """Keep a refused reward apart, with the reason: it is no longer under way."""
+        kept = self._rounds.pop(round, None), self._reports.pop(round, None)
+        self._refused[round], self._aside[round] = reason, kept
+
+    def take_back(self, round: str) -> bool:
+        """Put a refused reward under way again; False if there is nothing to send of it."""
+        kept, report = self._aside.pop(round, (None, None))
+        self._refused.pop(round, None)
+        if kept is not None:
+            self._rounds[round] = kept
+        if report is not None:
+            self._reports[round] = report
+        return kept is not None or report is not None
 
     def refused(self) -> dict[str, str]:
         """Return the refused rounds, and why."""
@@ -179,31 +197,66 @@ class FolderShelf:
         return sorted(path.stem for path in (self._folder / REPORTS).glob("*.bin"))
 
     def drop(self, round: str) -> None:
-        """Delete a round and its report, the report first: a round alone is only open."""
-        delete_file(self._report(round))
-        delete_file(self._round(round))
+        """Delete all that is kept of a round, the report first: a round alone is only open."""
+        self._drop_open(round)
+        self._drop_aside(round)
 
     def set_aside(self, round: str, *, reason: str) -> None:
-        """Keep a refused reward apart, with the reason, and drop the round."""
-        found = self.find_round(round)
+        """Keep a refused reward apart, with the reason: it is no longer under way."""
+        found, report = self.find_round(round), self.find_report(round)
         kept = {"round": round} if found is None else asdict(found)
-        path = self._folder / REFUSED / f"{check_round(round)}.json"
-        write_private(path, json.dumps({**kept, "reason": reason}).encode())
-        self.drop(round)
+        if found is None and report is not None:
+            write_private(self._aside(round, "bin"), report)
+        write_private(self._aside(round, "json"), json.dumps({**kept, "reason": reason}).encode())
+        self._drop_open(round)
+
+    def take_back(self, round: str) -> bool:
+        """Put a refused reward under way again; False if there is nothing to send of it.
+
+        It is deleted from where it was last: what a crash leaves twice is sent and dropped as one.
+        """
+        path = self._aside(round, "json")
+        data, report = _read_if_there(path), _read_if_there(self._aside(round, "bin"))
+        if data is None:
+            return False
+        if report is not None:
+            self.put_report(round, report)
+        else:
+            with naming(path):
+                found = _refused_round(read_json(path, data))
+            if found is None:
+                return False
+            self.put_round(found)
+        self._drop_aside(round)
+        return True
 
     def refused(self) -> dict[str, str]:
         """Return the refused rounds, and why."""
         found = {}
         for path in sorted((self._folder / REFUSED).glob("*.json")):
-            data = read_json(path, read_private(path))
-            found[path.stem] = str(data.get("reason")) if isinstance(data, dict) else "?"
+            kept = _read_if_there(path)
+            if kept is not None:
+                data = read_json(path, kept)
+                found[path.stem] = str(data.get("reason")) if isinstance(data, dict) else "?"
         return found
+
+    def _drop_open(self, round: str) -> None:
+        delete_file(self._report(round))
+        delete_file(self._round(round))
+
+    def _drop_aside(self, round: str) -> None:
+        for path in (self._aside(round, "json"), self._aside(round, "bin")):
+            if path.exists():  # as a rule there is none, and deleting costs a write to the disk
+                delete_file(path)
 
     def _round(self, round: str) -> Path:
         return self._folder / ROUNDS / f"{check_round(round)}.json"
 
     def _report(self, round: str) -> Path:
         return self._folder / REPORTS / f"{check_round(round)}.bin"
+
+    def _aside(self, round: str, ending: str) -> Path:
+        return self._folder / REFUSED / f"{check_round(round)}.{ending}"
 
 
 def check_round(round: str) -> str:
@@ -225,6 +278,13 @@ def _read_if_there(path: Path) -> bytes | None:
         if path.exists():
             raise
         return None
+
+
+def _refused_round(data: Any) -> KeptRound | None:
+    """The round that was set aside; None if no reward of it is known."""
+    if not isinstance(data, dict) or data.get("reward") is None:
+        return None
+    return KeptRound.from_json({name: data[name] for name in data if name != "reason"})
 
 
 def _read_round(path: Path) -> KeptRound | None:

@@ -1,4 +1,4 @@
-"""What a flush does with what was left behind."""
+"""What a flush does with what was left behind, and which refusals of a report are final."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import time
 from dataclasses import dataclass
 
 from helba.service.client.shelf import KeptRound
+from helba.service.client.transport import find_refusal
 
-__all__ = ["Flushed", "is_orphan"]
+__all__ = ["Flushed", "is_final", "is_orphan"]
 
 # A younger round may still be waiting for its answer, in another process.
 ANSWER_SECONDS = 900.0
+# A report that is damaged, against the protocol, too long, inadmissible: the same one stays so. All
+# else is about who sends it, or where to, and may pass.
+FINAL = frozenset({400, 409, 413, 422})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +24,12 @@ class Flushed:
     sent: int
     refused: int
     given_up: int
+
+
+def is_final(error: BaseException) -> bool:
+    """Return whether an error says that helba's server refused this very report."""
+    refusal = find_refusal(error)
+    return refusal is not None and refusal.by_helba and refusal.status in FINAL
 
 
 def is_orphan(round: KeptRound) -> bool:

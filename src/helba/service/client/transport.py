@@ -4,10 +4,10 @@
         reply = transport.request("POST", "v1/tenants/main/terms")
 
 A request is sent again, after a wait that doubles and is drawn at random below its limit, when the
-connection fails or times out, and on 408, 429, 502, 503 and 504, where `Retry-After` says how long
-to wait; `Patience` bounds all of it by a deadline. Sending twice is safe, because every request of
-this API is idempotent: asks and reports by the id of their round, shares and test bits by the id of
-their task or test, an enrolment by key and token; all others read, replace or delete.
+connection fails or times out, and on 408, 429, 502, 503 and 504, where `Retry-After` may ask for a
+longer wait; `Patience` bounds all of it by a deadline. Sending twice is safe, because every request
+of this API is idempotent: asks and reports by the id of their round, shares and test bits by the id
+of their task or test, an enrolment by key and token; all others read, replace or delete.
 
 What the other side says no to becomes an error of helba, with its reason in one line:
 
@@ -16,15 +16,20 @@ What the other side says no to becomes an error of helba, with its reason in one
     422                      InvalidInput
     5xx, unreachable         Unavailable
 
+Not all that answers is helba: a proxy on the way says no in its own words. What helba itself says
+comes as a problem (RFC 9457); `find_refusal` tells which.
+
 A token would be read by anybody on the way where HTTP is plain: only the loopback may do without
 TLS, unless `allow_plain_http` says so. Redirects are not followed, proxies of the environment are
-not used, and a reply has a length that it may not pass.
+not used, and a reply has a length that it may not pass. Nothing is compressed: each piece of a
+reply is looked at as it arrives.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
+import math
 import random
 import ssl
 import time
@@ -33,7 +38,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeGuard
 
 import httpx
 
@@ -46,23 +51,30 @@ from helba.errors import (
     Unavailable,
     require_positive,
 )
+from helba.service.client.waiting import log
 
-__all__ = ["Patience", "Rejected", "Reply", "Transport"]
+__all__ = ["Patience", "Rejected", "Reply", "Transport", "check_url", "find_refusal"]
 
 TOO_MANY = 429  # without Retry-After: waiting does not help
 AGAIN = frozenset({408, TOO_MANY, 502, 503, 504})
 MOST_REPLY_BYTES = 1 << 28
 MOST_REASON = 300
 LEAST_SECONDS = 0.01
-BINARY = "application/octet-stream"
+MOST_DIGITS = 9  # of a number in a header
+TELL_SECONDS = 3.0  # who waits longer is told why
+BINARY, PROBLEM = "application/octet-stream", "application/problem+json"
 
 
 class Rejected(Refused):
-    """The other side says no, and asking again as it is will not help; `status` is HTTP's."""
+    """The other side says no, and asking again as it is will not help; `status` is HTTP's.
 
-    def __init__(self, reason: str, *, status: int) -> None:
+    `by_helba` is False where somebody else on the way says so.
+    """
+
+    def __init__(self, reason: str, *, status: int, by_helba: bool = True) -> None:
         super().__init__(reason)
         self.status = status
+        self.by_helba = by_helba
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +127,9 @@ class Transport:
         self.retries = 0
         self.bytes_up = 0
         self.bytes_down = 0
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        headers = {"Accept-Encoding": "identity"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
         self._client = httpx.Client(
             base_url=self.url + "/",
             headers=headers,
@@ -158,15 +172,18 @@ class Transport:
         content, sent = _content(body)
         sent.update(headers or {})
         limit = self.patience.deadline_seconds if deadline_seconds is None else deadline_seconds
+        tell = time.monotonic() + TELL_SECONDS
         until, longest = time.monotonic() + limit, self.patience.first_wait_seconds
         while True:
-            timeout = self._timeout(until - time.monotonic())
-            found = self._send(method, path, content=content, headers=sent, timeout=timeout)
+            found = self._send(method, path, content=content, headers=sent, until=until)
             if isinstance(found, Reply):
                 return found
-            wait = random.uniform(longest / 2, longest) if found.after is None else found.after
+            wait = max(found.after or 0.0, random.uniform(longest / 2, longest))
             if time.monotonic() + wait > until:
                 raise Unavailable(f"{self.url}: {found.reason}")
+            if time.monotonic() + wait > tell:
+                log.info("%s: %s; trying again, for %.0f s at most", self.url, found.reason, limit)
+                tell = math.inf
             longest = min(2 * longest, self.patience.longest_wait_seconds)
             self.retries += 1
             time.sleep(wait)
@@ -186,14 +203,15 @@ class Transport:
         *,
         content: bytes | None,
         headers: Mapping[str, str],
-        timeout: httpx.Timeout,
+        until: float,
     ) -> Reply | _TryAgain:
+        timeout = self._timeout(until - time.monotonic())
         try:
             with self._client.stream(
                 method, path, content=content, headers=headers, timeout=timeout
             ) as response:
                 self.bytes_up += len(content or b"")
-                found = self._read(response)
+                found = self._read(response, until=until)
                 self.bytes_down += len(found)
         except httpx.TimeoutException:
             return _TryAgain(reason="no reply in time")
@@ -203,17 +221,22 @@ class Transport:
             raise RunFailed(f"{self.url}: {_one_line(str(error))}") from None
         if response.is_success:
             return _reply(response, found)
-        reason = _reason(response, found)
+        reason, by_helba = _reason(response, found)
         after = _wait_asked(response)
         if response.status_code in AGAIN and (
             response.status_code != TOO_MANY or after is not None
         ):
             return _TryAgain(reason=reason, after=after)
-        raise _error(response.status_code, reason, url=self.url)
+        if not by_helba:
+            reason = f"{self.url}: {reason}, which is no answer of helba's"
+        raise _error(response.status_code, reason, url=self.url, by_helba=by_helba)
 
-    def _read(self, response: httpx.Response) -> bytes:
+    def _read(self, response: httpx.Response, *, until: float) -> bytes:
+        """The body, as it travels: a piece now and then does not put the deadline off."""
         parts, length = [], 0
-        for part in response.iter_bytes():
+        for part in response.iter_raw():
+            if time.monotonic() > until:
+                raise httpx.ReadTimeout("the deadline is over")
             length += len(part)
             if length > MOST_REPLY_BYTES:
                 raise DamagedData(f"{self.url}: a reply of more than {MOST_REPLY_BYTES} bytes")
@@ -229,8 +252,17 @@ class _TryAgain:
     after: float | None = None
 
 
+def find_refusal(error: BaseException) -> Rejected | None:
+    """Return what the other side said no with, if an error of a request is about that."""
+    found = error if isinstance(error, Rejected) else error.__cause__
+    return found if isinstance(found, Rejected) else None
+
+
 def check_url(url: str, *, allow_plain_http: bool = False) -> str:
-    """Return the URL of a party without its last slash, or raise `InvalidInput`."""
+    """Return the URL of a party in its one form, or raise `InvalidInput`.
+
+    That is without the last slash and the port that goes without saying, the host in small letters.
+    """
     try:
         found = httpx.URL(url)
     except (httpx.InvalidURL, TypeError):
@@ -282,24 +314,36 @@ def _reply(response: httpx.Response, body: bytes) -> Reply:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdecimal() else None
+    return int(text) if _is_number(text) and len(text) <= MOST_DIGITS else None
+
+
+def _is_number(text: str | None) -> TypeGuard[str]:
+    return text is not None and text.isascii() and text.isdecimal()
 
 
 def _wait_asked(response: httpx.Response) -> float | None:
     """The seconds of `Retry-After`; a date, which HTTP also allows, counts as none."""
-    seconds = _number(response.headers.get("Retry-After"))
-    return None if seconds is None else float(seconds)
+    text = response.headers.get("Retry-After")
+    if not _is_number(text):
+        return None
+    seconds = _number(text)
+    return math.inf if seconds is None else float(seconds)
 
 
-def _reason(response: httpx.Response, body: bytes) -> str:
-    """Why it says no: the detail of problem+json, or the name of the status."""
+def _reason(response: httpx.Response, body: bytes) -> tuple[str, bool]:
+    """Why it says no, and whether this is a problem as helba puts it.
+
+    The reason is the detail of the problem, or the name of the status.
+    """
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     with suppress(ValueError, RecursionError):
         problem = json.loads(body)
         if isinstance(problem, dict):
+            by_helba = kind == PROBLEM and problem.get("status") == response.status_code
             for name in ("detail", "title"):
                 if isinstance(problem.get(name), str) and problem[name].strip():
-                    return _one_line(problem[name])
-    return f"HTTP {response.status_code} {response.reason_phrase}".strip()
+                    return _one_line(problem[name]), by_helba
+    return _one_line(f"HTTP {response.status_code} {response.reason_phrase}"), False
 
 
 def _one_line(text: str) -> str:
@@ -315,13 +359,18 @@ def _describe(error: httpx.TransportError) -> str:
     return f"the connection broke off ({text})" if text else "the connection broke off"
 
 
-def _error(status: int, reason: str, *, url: str) -> HelbaError:
-    if status == 400:
-        return DamagedData(reason)
-    if status == 422:
-        return InvalidInput("request", "one that is not", f"admissible ({reason})")
-    if 400 <= status < 500:
-        return Rejected(reason, status=status)
+def _error(status: int, reason: str, *, url: str, by_helba: bool) -> HelbaError:
+    """What a status means; an error of another kind has the refusal as its cause."""
     if status >= 500:
-        return Unavailable(f"{url}: {reason}")
-    return RunFailed(f"{url}: HTTP {status}, which helba does not expect")
+        return Unavailable(f"{url}: {reason}" if by_helba else reason)
+    if status < 400:
+        return RunFailed(f"{url}: HTTP {status}, which helba does not expect")
+    refusal = Rejected(reason, status=status, by_helba=by_helba)
+    error: HelbaError = refusal
+    if status == 400:
+        error = DamagedData(reason)
+    elif status == 422:
+        error = InvalidInput("request", "one that is not", f"admissible ({reason})")
+    if error is not refusal:
+        error.__cause__ = refusal
+    return error

@@ -81,7 +81,7 @@ def export_tenant(
             except OSError as error:
                 raise RunFailed(f"cannot write {file}: {error.strerror or error}") from None
             if counts is not None:
-                return facts | counts
+                return facts | {"store": store.place} | counts
     raise RunFailed(f"{folder} changes all the time: try again")
 
 
@@ -189,7 +189,8 @@ def import_tenant(
                 if found != fingerprint:
                     raise DamagedData(f"{file} is of another deployment than it says")
                 _move_files(staging, folder)
-    return facts | {"name": chosen} | counts
+            place = store.place
+    return facts | {"name": chosen, "store": place} | counts
 
 
 @contextmanager
