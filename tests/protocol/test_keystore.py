@@ -313,7 +313,7 @@ def test_names_and_keys_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     own = (tmp_path / "ann" / "public.key").read_bytes()
     cases: list[tuple[type[HelbaError], str, Callable[[], object]]] = [
         (Refused, "enrolled already", lambda: enrol(folder, "ann", home="bob")),
-        (Refused, "that of ann", lambda: enrol(folder, "bob", home="ann")),
+        (Refused, "another name", lambda: enrol(folder, "bob", home="ann")),
         (InvalidInput, "name", lambda: enrol(folder, " bob", home="bob")),
         (Refused, "nobody of the name", lambda: revoke_member(folder, "eve", allow_insecure=True)),
         (

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helba.errors import Refused, RunFailed, Unavailable
 from helba.protocol.messages import Ask, Report, TaskReply
+from helba.protocol.tokens import hash_token, make_token, read_token_hashes
 from helba.protocol.vault import write_private
-from helba.service import serving
+from helba.service import serving, tenant
 from helba.service.failure import TooMany
 from helba.service.settings import Limits
 from helba.service.store import Store
@@ -27,6 +31,7 @@ from tests.service.tenants import (
 )
 
 ARMS = [[0.9, 0.1], [-0.3, 0.6]]
+TOKEN = make_token("user")
 
 
 def test_user_who_looks_at_a_task_and_does_nothing_does_not_stop_updates(
@@ -190,3 +195,99 @@ def test_rewards_past_the_limit_come_later_and_count_then(
         (data,) = guest.say(report, Report, "reward")
         assert guest.codec.decode(data).counted
         require_statistics(house, [guest])
+
+
+def test_user_who_is_revoked_while_it_is_enrolled_is_not_known_afterwards(
+    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, held = threading.Event(), threading.Event()
+    write = tenant.write_token_hash
+
+    def write_late(*arguments: Any) -> None:
+        writing.set()
+        held.wait(20)
+        write(*arguments)
+
+    with open_house(tmp_path / "s", url=store_url) as house:
+        monkeypatch.setattr(tenant, "write_token_hash", write_late)
+        user = house.authority.make_user("a")
+        enrolment, token_hash = house.authority.enrolment_of(user.id), hash_token(TOKEN)
+
+        async def race() -> None:
+            enrolling = house.tenant.enrol(user.id, enrolment, token_hash=token_hash)
+            first = asyncio.ensure_future(enrolling)
+            await asyncio.to_thread(writing.wait, 20)
+            second = asyncio.ensure_future(house.tenant.revoke(user.id))
+            await asyncio.wait([second], timeout=0.5)
+            held.set()
+            await asyncio.gather(first, second)
+
+        house.run(race())
+        assert house.tenant.user_of(token_hash) is None
+        assert read_token_hashes(house.folder) == {}
+        assert house.tenant.members()["enrolled"] == {}
+
+
+def test_user_who_is_revoked_is_unknown_at_once(tmp_path: Path, store_url: str) -> None:
+    with open_house(tmp_path / "s", url=store_url) as house:
+        guest = house.enrol("a")
+        (token_hash,) = house.tenant._users
+
+        async def revoke() -> bytes | None:
+            async with house.tenant._change:  # a rotation, say
+                revoking = asyncio.ensure_future(house.tenant.revoke(guest.user.id))
+                await asyncio.sleep(0)
+                known = house.tenant.user_of(token_hash)
+            await revoking
+            return known
+
+        assert house.run(revoke()) is None
+
+
+def test_history_is_looked_up_once_in_some_seconds_and_one_at_a_time(
+    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_house(tmp_path / "s", url=store_url) as house:
+        held, asked = threading.Event(), []
+        read = house.tenant._histories._read
+
+        def read_late(minutes: int) -> Any:
+            asked.append(minutes)
+            held.wait(20)
+            return read(minutes)
+
+        monkeypatch.setattr(house.tenant._histories, "_read", read_late)
+
+        async def look(*many: int) -> list[Any]:
+            calls = [asyncio.ensure_future(house.tenant.history(minutes=each)) for each in many]
+            await asyncio.wait(calls, timeout=0.2)
+            assert len(asked) == 1
+            await asyncio.wait_for(asyncio.to_thread(lambda: None), 5)  # others have their threads
+            held.set()
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        kinds = tenant.MOST_HISTORIES
+        found = house.run(look(*[60] * 20, *range(1, kinds + 1)))
+        assert [each["minutes"] for each in found[:-1]] == [60] * 20 + list(range(1, kinds))
+        assert isinstance(found[-1], Unavailable)
+        assert house.run(house.tenant.history(minutes=60))["minutes"] == 60
+        assert asked == [60, *range(1, kinds)]
+        monkeypatch.setattr(tenant, "HISTORY_SECONDS", 0.0)
+        house.run(house.tenant.history(minutes=60))
+        assert asked[-1] == 60
+
+
+def test_history_that_could_not_be_read_is_looked_up_again(
+    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_house(tmp_path / "s", url=store_url) as house:
+        read = house.store.history
+
+        def fail(*_: object, **__: object) -> None:
+            raise Unavailable("the store is away")
+
+        monkeypatch.setattr(house.store, "history", fail)
+        with pytest.raises(Unavailable, match="store is away"):
+            house.run(house.tenant.history(minutes=60))
+        monkeypatch.setattr(house.store, "history", read)
+        assert house.run(house.tenant.history(minutes=60))["minutes"] == 60

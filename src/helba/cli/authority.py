@@ -97,6 +97,7 @@ def serve_authority(
     The server may be started later: what it must know is delivered when it is there.
     """
     from helba.cli.passphrase import read_passphrase
+    from helba.cli.serve import is_loopback
     from helba.errors import require_choice
     from helba.experiments.progress import note
     from helba.experiments.report import print_json
@@ -109,6 +110,16 @@ def serve_authority(
 
     require_choice("--log-level", log_level, ("debug", "info", "warning", "error"))
     require_safe_url(server, plain_http=plain_http)
+    if public_server is not None:
+        try:
+            require_safe_url(public_server, plain_http=plain_http)
+        except InvalidInput as error:
+            raise InvalidInput("--public-server", error.value, error.allowed) from None
+    if tls_cert is None and not is_loopback(host):
+        note(
+            f"warning: without --tls-cert, whoever is on the way to {host} can read invitations, "
+            "and give users another key: use TLS here, or in a proxy in front of it"
+        )
     address = ServerAddress(
         url=server, tenant=tenant, public_url=public_server, ca=ca, plain_http=plain_http
     )

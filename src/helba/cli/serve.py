@@ -14,7 +14,7 @@ import typer
 from helba.cli.options import Json, whole_number
 from helba.errors import InvalidInput, require_choice
 
-__all__ = ["serve"]
+__all__ = ["is_loopback", "serve"]
 
 STORE_VARIABLE = "HELBA_STORE"
 DEFAULT_NAME = "main"
@@ -60,6 +60,7 @@ def serve(
 ) -> None:
     """Serve deployments over HTTP until told to end; logs are JSON lines on stderr."""
     from helba.experiments.progress import note
+    from helba.protocol.child import forget_secrets
     from helba.service.log import configure_logs
     from helba.service.run import TenantSpec
     from helba.service.run import serve as run
@@ -71,11 +72,13 @@ def serve(
     specs = [TenantSpec(name=name, folder=folder) for name, folder in map(_split, folders)]
     limits = Limits(rate_per_second=rate, burst=burst, most_open_rounds=open_rounds)
     batching = Batching(size=batch, wait_seconds=batch_wait)
-    if tls_cert is None and not _is_loopback(host):
+    if tls_cert is None and not is_loopback(host):
         note(
             f"warning: without --tls-cert, whoever is on the way to {host} can read users' tokens: "
             "use TLS here, or in a proxy in front of it"
         )
+    store = store or os.environ.get(STORE_VARIABLE) or None
+    forget_secrets()
     for spec in specs:
         _warn_if_simulated(spec.name, spec.folder)
     configure_logs(log_level, sys.stderr)
@@ -90,7 +93,7 @@ def serve(
 
     run(
         specs,
-        store=store or os.environ.get(STORE_VARIABLE) or None,
+        store=store,
         host=host,
         port=port,
         limits=limits,
@@ -108,7 +111,8 @@ def _split(text: str) -> tuple[str, Path]:
     return name, Path(folder)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Request, Response, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,7 +25,17 @@ from helba.service.metric import Metrics
 from helba.service.openapi import BYTES
 from helba.service.settings import Limits
 
-__all__ = ["AnyTenant", "AuthorityCaller", "Front", "ServiceHeaders", "User", "UserCaller"]
+__all__ = [
+    "AnyTenant",
+    "AuthorityCaller",
+    "Front",
+    "ServiceHeaders",
+    "User",
+    "UserCaller",
+    "UserResponse",
+    "address_of",
+    "read_binary",
+]
 
 USER_TOKEN = HTTPBearer(
     auto_error=False, scheme_name="user", description="a user's token, helba_u_..."
@@ -50,15 +60,21 @@ class Front:
 
     @contextmanager
     def share_of(self, tenant: str, user: bytes) -> Iterator[Share]:
-        """What a user may have in memory; it is forgotten when there is nothing."""
+        """What a user may have in memory; it is forgotten when no request uses it any more."""
         key = (tenant, user)
         most = max(LEAST_SHARE_BYTES, self.flight.most // USERS_AT_ONCE)
         share = self._shares.setdefault(key, Share(self.flight, most=most))
+        share.uses += 1
         try:
             yield share
         finally:
-            if share.held == 0:
-                self._shares.pop(key, None)
+            share.uses -= 1
+            if share.uses == 0:
+                del self._shares[key]
+
+    def limit_address(self, what: str, request: Request) -> None:
+        """Count a request for `what` from its address, or raise `TooMany`."""
+        self.limiter.take((what, address_of(request)))
 
     @classmethod
     def of(cls, request: Request) -> Front:
@@ -96,6 +112,26 @@ class User:
         """The message in the body, once the gate has checked it; it must name this user."""
         async with self.sending(route) as body:
             yield await self.tenant.check(body, kind=kind, user=self.id)
+
+
+class UserResponse(Response):
+    """Bytes for a user, which count as in memory until they have left."""
+
+    def __init__(self, content: bytes, *, user: User, **options: Any) -> None:
+        super().__init__(content, media_type=BYTES, **options)
+        self._user = user
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send them; `TooMany` where the user does not read what it asks for."""
+        user = self._user
+        share_of = user.front.share_of(user.tenant.name, user.id)
+        with share_of as share, share.holding(len(self.body)):
+            await super().__call__(scope, receive, send)
+
+
+def address_of(request: Request) -> str:
+    """Return where a request comes from."""
+    return request.client.host if request.client else ""
 
 
 @asynccontextmanager

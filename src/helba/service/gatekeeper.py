@@ -1,12 +1,15 @@
 """Has what arrives read by a gate, and replaces the gate when it ends or the key is another.
 
-One thread talks to the gate, so that the event loop never waits for it.
+One thread talks to the gate, so that the event loop never waits for it. What waits for the thread
+is limited as what waits for the chamber is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -14,11 +17,13 @@ from pickle import PickleBuffer
 from typing import Any
 
 from helba.errors import DamagedData, Refused, RunFailed, Unavailable
-from helba.protocol.child import ChildEnded, ChildProcess
+from helba.protocol.child import ChildEnded, ChildProcess, ChildTooSlow
 from helba.protocol.enrolment import Enrolment
 from helba.protocol.serverfiles import enrolment_path
 from helba.protocol.vault import read_private
+from helba.service.failure import TooMany
 from helba.service.gate import Stranger, run_gate
+from helba.service.job import MOST_OF_ONE
 from helba.service.view import View
 
 __all__ = ["Gatekeeper"]
@@ -28,14 +33,22 @@ GATE_SECONDS = 60.0
 
 
 class Gatekeeper:
-    """The gate of the deployment in `folder`; `view` says under which collective key it reads."""
+    """The gate of the deployment in `folder`; `view` says under which collective key it reads.
 
-    def __init__(self, name: str, folder: Path, *, view: View, allow_insecure: bool) -> None:
+    At most `most_waiting` checks wait, and `MOST_OF_ONE` of one user: more raise `Unavailable` or
+    `TooMany`. Coroutines are for one event loop.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, *, view: View, allow_insecure: bool, most_waiting: int
+    ) -> None:
         self._folder = folder
         self._view = view
         self._allow_insecure = allow_insecure
         self._gate: ChildProcess | None = None
         self._key: bytes | None = None  # the id of the collective key that it reads under
+        self._most_waiting = most_waiting
+        self._waiting: Counter[bytes | None] = Counter()  # by user, None for the authority
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"gate-{name}")
 
     @property
@@ -59,16 +72,32 @@ class Gatekeeper:
 
         Raises `DamagedData`, and `NotYours` for a message in somebody else's name.
         """
-        return await self._run(self._check, route, body, user)
+        return await self._run(lambda: self._check(route, body, user), user=user)
 
-    async def check_keys(self, route: str, keys: bytes) -> bytes | None:
-        """Return whose enrolment it is, None for other keys, or raise `DamagedData`."""
-        user: bytes | None = await self._run(self._read, "check_keys", route, PickleBuffer(keys))
-        return user
+    async def check_keys(
+        self, route: str, keys: bytes, *, user: bytes | None = None
+    ) -> bytes | None:
+        """Return whose enrolment it is, None for other keys, or raise `DamagedData`.
 
-    async def _run(self, action: Any, *arguments: object) -> Any:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, action, *arguments)
+        `user` is who sends them, None for the authority.
+        """
+        owner: bytes | None = await self._run(
+            lambda: self._read("check_keys", route, PickleBuffer(keys)), user=user
+        )
+        return owner
+
+    async def _run(self, action: Callable[[], Any], *, user: bytes | None) -> Any:
+        if user is not None and self._waiting[user] >= MOST_OF_ONE:
+            raise TooMany(1.0, "too many requests of this user wait: try again")
+        if self._waiting.total() >= self._most_waiting:
+            raise Unavailable("too many requests wait for this tenant: try again")
+        self._waiting[user] += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, action)
+        finally:
+            self._waiting[user] -= 1
+            if self._waiting[user] <= 0:
+                del self._waiting[user]
 
     # -- the thread
 
@@ -77,7 +106,10 @@ class Gatekeeper:
             return self._read("check", route, PickleBuffer(body), user)
         except Stranger:  # data under its own key, which this gate has not seen yet
             self._read("meet", PickleBuffer(self._public_key_of(user)))
+        try:
             return self._read("check", route, PickleBuffer(body), user)
+        except Stranger:  # another gate had to take its place in between
+            raise Unavailable("the gate was started again: try again") from None
 
     def _public_key_of(self, user: bytes) -> bytes:
         path = enrolment_path(self._folder, user)
@@ -87,7 +119,10 @@ class Gatekeeper:
         return Enrolment.from_bytes(read_private(path), deployment=deployment).public_key
 
     def _read(self, call: str, *arguments: object) -> Any:
-        """Have something read; what ends the gate twice is damaged, unless somebody killed it."""
+        """Have something read; what takes the gate too long is damaged.
+
+        So is what ends the gate twice, unless somebody killed it.
+        """
         killed = False
         for _ in range(2):
             try:
@@ -96,6 +131,9 @@ class Gatekeeper:
                 raise Unavailable(f"{error}: try again") from None
             try:
                 return gate.call(call, *arguments)
+            except ChildTooSlow:
+                self._close()
+                raise DamagedData("the message cannot be read") from None
             except ChildEnded:
                 self._close()
                 killed = killed or gate.process.exitcode == -signal.SIGKILL
@@ -107,11 +145,14 @@ class Gatekeeper:
         """The gate that reads under the key that is served."""
         if self._gate is None or self._key != self._view.key:
             self._close()
-            public, key = self._view.public_key, self._view.key
+            key = self._view.key  # first: the other may be newer, which the next call mends
+            public = self._view.public_key
             if public is None:
                 raise Unavailable(f"the tenant is {self._view.state}: try again")
             arguments = (self._folder, self._allow_insecure, public)
-            self._gate = ChildProcess(run_gate, *arguments, what="gate", seconds=GATE_SECONDS)
+            self._gate = ChildProcess(
+                run_gate, *arguments, what="gate", seconds=GATE_SECONDS, replies=()
+            )
             self._key = key
         return self._gate
 

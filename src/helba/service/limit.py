@@ -1,7 +1,7 @@
 """What a request may take: the length of its body, memory for all bodies, and how often it comes.
 
 A body is read only as far as it is admissible. What is in memory counts from when it arrives until
-its request is answered.
+its request is answered, and an answer to a user until it has left.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from fastapi import Request
@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 from helba.errors import DamagedData, Unavailable, require_positive
 from helba.service.failure import TooLarge, TooMany, TooSlow
 
-__all__ = ["BytesInFlight", "RateLimiter", "Share", "read_body", "reading_body"]
+__all__ = ["BytesInFlight", "OneCopy", "RateLimiter", "Share", "read_body", "reading_body"]
 
 IDLE_SECONDS = 30.0  # between two pieces of a body
 MOST_SECONDS = 600.0  # for all of it
@@ -47,10 +47,14 @@ class BytesInFlight:
 
 
 class Share(BytesInFlight):
-    """What one of many may have of all `flight`: a share of `most`, for the bodies it sends now."""
+    """What one of many may have of all `flight`: a share of `most`, for what it sends or gets now.
+
+    `uses` counts the requests that have it.
+    """
 
     def __init__(self, flight: BytesInFlight, *, most: int) -> None:
         super().__init__(most)
+        self.uses = 0
         self._all = flight
 
     def take(self, count: int) -> None:
@@ -64,6 +68,17 @@ class Share(BytesInFlight):
         """Count `count` bytes less, here and for all."""
         super().give_back(count)
         self._all.give_back(count)
+
+    @contextmanager
+    def holding(self, count: int) -> Iterator[None]:
+        """Count an answer of `count` bytes, here only, while the block lasts; one always may be."""
+        if self.held > 0 and self.held + count > self.most:
+            raise TooMany(1.0, "this user does not read its answers: wait before the next")
+        self.held += count
+        try:
+            yield
+        finally:
+            self.held -= count
 
 
 async def read_body(request: Request, most: int, *, idle_seconds: float = IDLE_SECONDS) -> bytes:
@@ -138,6 +153,21 @@ async def _discard(pieces: Any) -> None:
             left -= len(part)
     except (DamagedData, TooSlow):
         return
+
+
+class OneCopy:
+    """Bytes that are read again and again, kept once however many responses have them."""
+
+    def __init__(self) -> None:
+        self._last = b""
+
+    def of(self, data: bytes) -> bytes:
+        """Return those that are kept, if they are the same; else keep these."""
+        last = self._last
+        if data == last:
+            return last
+        self._last = data
+        return data
 
 
 class RateLimiter:

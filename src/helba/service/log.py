@@ -2,7 +2,8 @@
 
 A line has time, level and event. That of a request adds its id, the tenant if there is such a one,
 the method, the template of the route (never the path itself), the status, milliseconds and bytes;
-no header, query or body is ever in it.
+no header, query or body is ever in it. Warnings of the HTTP server and of asyncio are lines as
+well: of each kind one in `QUIET_SECONDS`, with the number of those that were left out.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from typing import Any, TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["NO_ROUTE", "RequestLog", "configure_logs", "request_id", "route_of"]
+__all__ = ["LIBRARIES", "NO_ROUTE", "RequestLog", "configure_logs", "request_id", "route_of"]
 
 NO_ROUTE = "unmatched"
 # No underscore: a token that was put there by mistake is not taken over.
 PLAIN_ID = re.compile(rb"[A-Za-z0-9-]{1,64}")
+LIBRARIES = ("uvicorn.error", "asyncio")
+QUIET_SECONDS = 10.0
+MOST_KINDS = 256
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
@@ -33,10 +37,13 @@ log = logging.getLogger("helba.service.request")
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, timezone.utc)
+        text = record.getMessage()
+        if record.name in LIBRARIES:  # further lines may show arguments
+            text = text.partition("\n")[0]
         line: dict[str, Any] = {
             "time": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
-            "event": " ".join(record.getMessage().split()),
+            "event": " ".join(text.split()),
         }
         if request_id.get() is not None:
             line["request_id"] = request_id.get()
@@ -46,15 +53,49 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+class _Seldom(logging.Filter):
+    """Lets one record of a kind through in `QUIET_SECONDS`, which says how many were left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kinds: dict[tuple[str, str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = (record.exc_info or (None,))[0]
+        kind = (
+            record.name,
+            str(record.msg).partition("\n")[0],
+            "" if error is None else error.__name__,
+        )
+        until, left_out = self._kinds.get(kind, (0.0, 0))
+        now = time.monotonic()
+        if now < until:
+            self._kinds[kind] = (until, left_out + 1)
+            return False
+        if len(self._kinds) >= MOST_KINDS:
+            self._kinds.clear()
+        self._kinds[kind] = (now + QUIET_SECONDS, 0)
+        if left_out:
+            record.fields = {**getattr(record, "fields", {}), "left_out": left_out}
+        return True
+
+
 def configure_logs(level: str, stream: TextIO) -> None:
-    """Write what the service logs, and warnings of the HTTP server, to `stream`."""
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(_JsonLines())
-    for name, least in (("helba.service", level.upper()), ("uvicorn.error", "WARNING")):
+    """Write what the service logs, and warnings of what it rests on, to `stream`."""
+
+    def write(name: str, least: str, *filters: logging.Filter) -> None:
+        handler = logging.StreamHandler(stream)
+        handler.setFormatter(_JsonLines())
+        for each in filters:
+            handler.addFilter(each)
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.setLevel(least)
         logger.propagate = False
+
+    write("helba.service", level.upper())
+    for name in LIBRARIES:
+        write(name, "WARNING", _Seldom())
 
 
 def route_of(scope: Scope) -> str:

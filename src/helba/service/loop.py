@@ -233,4 +233,4 @@ class Loop:
 
 
 def _reason_of(error: Exception) -> str:
-    return str(error) if isinstance(error, HelbaError) else repr(error)
+    return str(error) if isinstance(error, HelbaError) else f"a fault: {type(error).__name__}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -40,6 +40,7 @@ ERRORS = {
     503: ("Not at the moment: try again.", "the tenant is starting"),
 }
 WAITING = (429, 503)
+COUNT, TEXT = {"type": "integer", "minimum": 0}, {"type": "string"}
 
 
 def json_of(model: type[BaseModel]) -> dict[str, Any]:
@@ -66,16 +67,18 @@ def add_route(
     tag: str,
     success: int = 200,
     content: dict[str, Any] | str | None = None,
-    headers: dict[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
     errors: Sequence[int] = (),
     body: dict[str, Any] | None = None,
+    later: str | None = None,
 ) -> None:
     """Add a route with all that its OpenAPI says; the handler's docstring opens with the summary.
 
-    `content` is a text for bytes, or the content itself. Every route may answer 500.
+    `content` is a text for bytes, or the content itself. Every route may answer 500, and 202 if
+    `later` says when.
     """
     said = {
-        name: {"schema": {"type": "integer", "minimum": 0}, "description": text}
+        name: {"schema": TEXT if name == "Location" else COUNT, "description": text}
         for name, text in (headers or {}).items()
     }
     if tag == "user":
@@ -85,6 +88,9 @@ def add_route(
         good["content"] = binary(content) if isinstance(content, str) else content
     if said:
         good["headers"] = said
+    goods: dict[int | str, dict[str, Any]] = {success: good}
+    if later is not None:
+        goods[202] = {**good, "description": later}
     summary, _, rest = (handler.__doc__ or "").strip().partition("\n")
     app.add_api_route(
         path,
@@ -96,7 +102,7 @@ def add_route(
         description=" ".join(rest.split()) or summary,
         operation_id=handler.__name__,
         tags=[tag],
-        responses={success: good, **{each: _error(each) for each in (*errors, 500)}},
+        responses={**goods, **{each: _error(each) for each in (*errors, 500)}},
         openapi_extra=None if body is None else {"requestBody": body},
     )
     if tag == "public":
@@ -130,7 +136,7 @@ def _error(status: int) -> dict[str, Any]:
     return error
 
 
-def add_openapi(app: FastAPI) -> None:
+def add_openapi(app: FastAPI, *, models: Sequence[type[BaseModel]] = MODELS) -> None:
     """Let the document have the models that routes refer to, and none that they do not."""
 
     def describe() -> dict[str, Any]:
@@ -143,7 +149,7 @@ def add_openapi(app: FastAPI) -> None:
                 tags=app.openapi_tags,
             )
             _, schemas = models_json_schema(
-                [(model, "serialization") for model in MODELS], ref_template=REFERENCE
+                [(model, "serialization") for model in models], ref_template=REFERENCE
             )
             document.setdefault("components", {})["schemas"] = schemas["$defs"]
             _drop_unused(document)

@@ -69,8 +69,7 @@ async def get_history(
     minutes: Annotated[int, Query(ge=1, le=MOST_MINUTES)] = 60,
 ) -> Response:
     """Return how many rounds, rewards and updates there were, in steps of time."""
-    address = request.client.host if request.client else ""
-    Front.of(request).limiter.take(("history", address))
+    Front.of(request).limit_address("history", request)
     return JSONResponse(await tenant.history(minutes=minutes))
 
 
@@ -79,8 +78,9 @@ async def get_deployment(tenant: AnyTenant) -> Response:
     return JSONResponse(tenant.deployment.as_json())
 
 
-async def get_public_key(tenant: AnyTenant) -> Response:
+async def get_public_key(request: Request, tenant: AnyTenant) -> Response:
     """Return the collective public key, which users encrypt under."""
+    Front.of(request).limit_address("public-key", request)
     return Response(tenant.public_key(), media_type=BYTES)
 
 
@@ -113,7 +113,7 @@ def add_public_routes(app: FastAPI) -> None:
     add(f"{one}/history", get_history, content=json_of(History), errors=(404, 422, 429, 503))
     deployment = {"application/json": {"schema": {"type": "object"}}}
     add(f"{one}/deployment", get_deployment, content=deployment, errors=(404,))
-    add(f"{one}/public-key", get_public_key, content="A public key.", errors=(404, 503))
+    add(f"{one}/public-key", get_public_key, content="A public key.", errors=(404, 429, 503))
     add("/metrics", get_metrics, content={"text/plain": TEXT})
     add("/", get_page, content={"text/html": TEXT}, errors=(404,))
     kinds = ("text/html", "text/javascript", "text/css", "image/svg+xml")

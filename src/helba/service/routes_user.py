@@ -16,9 +16,9 @@ from fastapi.responses import JSONResponse
 from helba.errors import Refused
 from helba.protocol.messages import Ask, Report, TaskReply, TestReply
 from helba.service.body import pack_messages
-from helba.service.front import User, UserCaller
+from helba.service.front import User, UserCaller, UserResponse
 from helba.service.limit import read_body
-from helba.service.openapi import BYTES, add_route, binary_body, json_of
+from helba.service.openapi import add_route, binary_body, json_of
 from helba.service.schema import Rounds
 
 __all__ = ["add_user_routes"]
@@ -31,7 +31,7 @@ LIST = "Messages, each after its length in four bytes, the lowest first."
 
 def _send(user: User, sent: Sequence[bytes]) -> Response:
     user.front.metrics.count_messages(sent, tenant=user.tenant.name)
-    return Response(pack_messages(sent), media_type=BYTES)
+    return UserResponse(pack_messages(sent), user=user)
 
 
 def _iso(at: datetime) -> str:
@@ -42,7 +42,7 @@ async def post_terms(user: UserCaller) -> Response:
     """Return the terms of the batch that is served, and lease slots for the next round."""
     await read_body(user.request, 0)
     notice, slot = await user.tenant.terms(user.id)
-    return Response(notice, media_type=BYTES, headers={"Helba-Slot": str(slot)})
+    return UserResponse(notice, user=user, headers={"Helba-Slot": str(slot)})
 
 
 async def post_round(user: UserCaller) -> Response:

@@ -1,15 +1,17 @@
 """A tenant: one deployment that is served, with a chamber and a gate of its own.
 
 The front's event loop calls coroutines; a thread serves them (`loop`), and another has messages and
-keys read by the gate (`gatekeeper`). Who may call is known by hashes of tokens, which lie in the
-tenant's folder.
+keys read by the gate (`gatekeeper`); what anybody may ask of the store has a third. Who may call is
+known by hashes of tokens, which lie in the tenant's folder; members and keys change one at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +22,7 @@ from helba.protocol.child import ChildProcess
 from helba.protocol.codec import Codec
 from helba.protocol.files import DEPLOYMENT, PUBLIC_KEY, read_deployment, read_public
 from helba.protocol.messages import Message
+from helba.protocol.server import Status
 from helba.protocol.serverfiles import list_users
 from helba.protocol.tokens import (
     drop_token_hash,
@@ -28,10 +31,12 @@ from helba.protocol.tokens import (
     same_hash,
     write_token_hash,
 )
-from helba.service.chamber import Start, run_chamber
+from helba.service.chamber import Outcome, Reply, Start, run_chamber
+from helba.service.checkpoint import Checkpoint
 from helba.service.failure import Forbidden
 from helba.service.gate import KINDS, Checked, NotYours
 from helba.service.gatekeeper import Gatekeeper
+from helba.service.limit import OneCopy
 from helba.service.loop import Loop
 from helba.service.meter import Histogram
 from helba.service.settings import Batching, Limits
@@ -41,6 +46,8 @@ from helba.service.view import View
 __all__ = ["Tenant"]
 
 STEP_SECONDS = 60
+# How long a history is shown again, how many are, and how many may wait to be looked up.
+HISTORY_SECONDS, KEPT_HISTORIES, MOST_HISTORIES = 5.0, 64, 8
 # Keys that the authority or a user sends: larger than any of the deployments that can be planned.
 MOST_KEY_BYTES = 1 << 28
 
@@ -88,7 +95,16 @@ class Tenant:
             batching=batching or Batching(),
             limits=limits or Limits(),
         )
-        self._gate = Gatekeeper(name, folder, view=self._view, allow_insecure=allow_insecure)
+        self._gate = Gatekeeper(
+            name,
+            folder,
+            view=self._view,
+            allow_insecure=allow_insecure,
+            most_waiting=(limits or Limits()).most_waiting,
+        )
+        self._histories = _Histories(name, read=self._read_history)
+        self._copy = OneCopy()
+        self._change = asyncio.Lock()  # of members or keys
         self._members_lock = threading.Lock()
         self._users = {text: user for user, text in read_token_hashes(folder).items()}
         self._authority = read_authority_hash(folder)
@@ -107,6 +123,7 @@ class Tenant:
         """Finish what is under way, and end the processes."""
         self._loop.stop()
         self._gate.stop()
+        self._histories.stop()
 
     @property
     def state(self) -> str:
@@ -176,32 +193,39 @@ class Tenant:
 
     async def introduce(self, user: bytes, inward_key: bytes) -> None:
         """Take the user's own key for data that arrives switched."""
-        await self._gate.check_keys("inward-key", inward_key)
+        await self._gate.check_keys("inward-key", inward_key, user=user)
         await self._submit("control", "introduce", user, inward_key, user=user)
 
     # -- what the authority says
 
     async def enrol(self, user: bytes, enrolment: bytes, *, token_hash: str) -> None:
         """Serve a user from now on, who shows the token of this hash."""
-        if await self._gate.check_keys("members", enrolment) != user:
-            raise DamagedData("the enrolment is of another user")
-        await self._submit("control", "enrol", enrolment)
-        await asyncio.to_thread(write_token_hash, self._folder, user, token_hash)
-        with self._members_lock:
-            self._users = {text: known for text, known in self._users.items() if known != user}
-            self._users[token_hash] = user
+        async with self._change:
+            if await self._gate.check_keys("members", enrolment) != user:
+                raise DamagedData("the enrolment is of another user")
+            await self._submit("control", "enrol", enrolment)
+            await asyncio.to_thread(write_token_hash, self._folder, user, token_hash)
+            self._know(user, token_hash)
 
     async def revoke(self, user: bytes) -> None:
         """Refuse a user from now on, and delete its keys."""
-        with self._members_lock:
-            self._users = {text: known for text, known in self._users.items() if known != user}
-        await self._submit("control", "bar", user)
-        await asyncio.to_thread(drop_token_hash, self._folder, user)
+        self._know(user, None)  # whatever else is under way
+        async with self._change:
+            self._know(user, None)
+            await self._submit("control", "bar", user)
+            await asyncio.to_thread(drop_token_hash, self._folder, user)
 
     async def rotate(self, rotation: bytes) -> None:
         """Go on under a new collective key, with the same model."""
-        await self._gate.check_keys("rotation", rotation)
-        await self._submit("control", "take_rotation", rotation)
+        async with self._change:
+            await self._gate.check_keys("rotation", rotation)
+            await self._submit("control", "take_rotation", rotation)
+
+    def _know(self, user: bytes, token_hash: str | None) -> None:
+        """Know a user by the token of this hash alone, or by none."""
+        with self._members_lock:
+            users = {text: known for text, known in self._users.items() if known != user}
+            self._users = users if token_hash is None else {**users, token_hash: user}
 
     def user_of(self, token_hash: str) -> bytes | None:
         """Return the user who has the token of this hash, if any."""
@@ -226,7 +250,7 @@ class Tenant:
 
     def public_key(self) -> bytes:
         """Return the collective public key."""
-        return self._view.public_key or read_public(self._folder / PUBLIC_KEY)
+        return self._view.public_key or self._copy.of(read_public(self._folder / PUBLIC_KEY))
 
     def ledger_report(self) -> dict[str, Any]:
         """Return the bits that were told, in the form of ledger.json."""
@@ -254,11 +278,12 @@ class Tenant:
         return self._loop.meter.histogram()
 
     async def history(self, *, minutes: int = 60) -> dict[str, Any]:
-        """Return rounds, rewards, updates and latency over time."""
+        """Return rounds, rewards, updates and latency over time, as of some seconds ago."""
+        return await self._histories.find(minutes)
+
+    def _read_history(self, minutes: int) -> dict[str, Any]:
         step = STEP_SECONDS * max(1, -(-minutes // 120))
-        points = await asyncio.to_thread(
-            self._store.history, self.name, minutes=minutes, step_seconds=step
-        )
+        points = self._store.history(self.name, minutes=minutes, step_seconds=step)
         return {
             "minutes": minutes,
             "step_seconds": step,
@@ -281,7 +306,48 @@ class Tenant:
         return await asyncio.wrap_future(job.future)
 
     def _open_chamber(self, start: Start) -> ChildProcess:
-        return ChildProcess(run_chamber, self._folder, self._allow_insecure, start, what="tenant")
+        arguments = (self._folder, self._allow_insecure, start)
+        replies = (Outcome, Reply, Checkpoint, Status)
+        return ChildProcess(run_chamber, *arguments, what="tenant", replies=replies)
+
+
+class _Histories:
+    """Has histories read one at a time; each is shown for some seconds, to whoever asks.
+
+    Coroutines are for one event loop.
+    """
+
+    def __init__(self, name: str, *, read: Callable[[int], dict[str, Any]]) -> None:
+        self._read = read
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"history-{name}")
+        self._found: dict[int, tuple[float, Future[dict[str, Any]]]] = {}
+
+    async def find(self, minutes: int) -> dict[str, Any]:
+        """Return that of the last minutes; `Unavailable` while too many others are looked up."""
+        now = time.monotonic()
+        self._found = {
+            each: (at, future)
+            for each, (at, future) in self._found.items()
+            if not future.done() or (now - at < HISTORY_SECONDS and _is_good(future))
+        }
+        if minutes not in self._found:
+            if sum(not future.done() for _, future in self._found.values()) >= MOST_HISTORIES:
+                raise Unavailable("too many histories are looked up at once: try again")
+            try:
+                self._found[minutes] = (now, self._thread.submit(self._read, minutes))
+            except RuntimeError:
+                raise Unavailable("the tenant is stopping: try again") from None
+            while len(self._found) > KEPT_HISTORIES:
+                del self._found[next(iter(self._found))]
+        return await asyncio.shield(asyncio.wrap_future(self._found[minutes][1]))
+
+    def stop(self) -> None:
+        """Finish the one that is being read."""
+        self._thread.shutdown(cancel_futures=True)
+
+
+def _is_good(future: Future[Any]) -> bool:
+    return not future.cancelled() and future.exception() is None
 
 
 def _longest(codec: Codec) -> Mapping[str, int]:

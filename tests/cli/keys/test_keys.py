@@ -230,7 +230,7 @@ def test_keys_refusals_are_one_line_and_lose_nothing(capsys: Any, home: Path) ->
         (["create", home / "x", "--user", "--deployment", home], "deployment.json"),
         (["create", home / "x", "--user", "--deployment", shared], "share one key"),
         (["enrol", folder, "ann", *key_of(home, "eve")], "ann is enrolled already"),
-        (["enrol", folder, "eve", *key_of(home, "ann")], "that of ann"),
+        (["enrol", folder, "eve", *key_of(home, "ann")], "another name"),
         (["enrol", folder, "eve", "--public-key", home / "nothing"], "cannot read"),
         (["enrol", folder, "eve", "--public-key", home / "ann" / "secret.key"], "helba"),
         (["enrol", shared, "eve", *key_of(home, "eve")], "share one key"),

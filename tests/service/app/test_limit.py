@@ -13,7 +13,9 @@ from helba.errors import DamagedData, InvalidInput, Unavailable
 from helba.protocol.messages import Report
 from helba.service import limit
 from helba.service.failure import TooLarge, TooMany, TooSlow
-from helba.service.limit import BytesInFlight, RateLimiter, read_body, reading_body
+from helba.service.front import Front
+from helba.service.limit import BytesInFlight, OneCopy, RateLimiter, Share, read_body, reading_body
+from helba.service.settings import Limits
 from tests.service.app.calling import (
     SECONDS,
     USER_HEADERS,
@@ -122,6 +124,42 @@ def test_bytes_in_flight_are_given_back_whatever_happens() -> None:
         with pytest.raises(error):
             asyncio.run(read(request))
         assert flight.held == 0
+
+
+def test_share_of_a_user_is_one_while_any_request_uses_it() -> None:
+    front = Front({}, limits=Limits())
+    with front.share_of("main", b"ann") as first:
+        first.take(5)
+        with front.share_of("main", b"ann") as second, front.share_of("main", b"bob") as other:
+            assert second is first
+            assert other is not first
+            first.give_back(5)  # of a request that goes on
+        with front.share_of("main", b"ann") as third:
+            assert third is first
+    assert front._shares == {}
+    with pytest.raises(RuntimeError), front.share_of("main", b"ann"):
+        raise RuntimeError
+    assert front._shares == {}
+
+
+def test_answers_that_a_user_does_not_read_are_limited() -> None:
+    flight = BytesInFlight(10)
+    share = Share(flight, most=8)
+    with share.holding(9):  # one may always be
+        with pytest.raises(TooMany), share.holding(1):
+            raise AssertionError("more than its share is in memory")
+        with pytest.raises(TooMany):
+            share.take(1)
+    assert (share.held, flight.held) == (0, 0)
+    with share.holding(4), share.holding(4):
+        assert share.held == 8
+
+
+def test_bytes_that_are_read_again_are_kept_once() -> None:
+    copy, key = OneCopy(), bytes(range(100))
+    first = copy.of(bytes(bytearray(key)))
+    assert copy.of(bytes(bytearray(key))) is first
+    assert copy.of(b"another") == b"another"
 
 
 def test_rate_allows_a_burst_and_then_one_after_the_other() -> None:

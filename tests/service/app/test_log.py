@@ -1,8 +1,10 @@
 """What the log says of a request, and that it never says what was sent."""
 
+import asyncio
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,11 +12,12 @@ import pytest
 
 from helba.errors import RunFailed
 from helba.protocol.tokens import make_token
-from helba.service.log import configure_logs, request_id
+from helba.service import log
+from helba.service.log import LIBRARIES, configure_logs, request_id
 from tests.service.app.calling import AUTHORITY_HEADERS, app_of, as_authority, as_user, call
 from tests.service.app.faking import ASK, AUTHORITY_TOKEN, TOKEN, USER, FakeTenant
 
-NAMES = ("helba.service", "uvicorn.error")
+NAMES = ("helba.service", *LIBRARIES)
 
 
 @pytest.fixture
@@ -118,3 +121,35 @@ def test_exception_in_a_log_call_shows_only_its_type(stream: io.StringIO) -> Non
     (line,) = lines_of(stream)
     assert (line["event"], line["error"]) == ("two lines", "ValueError")
     assert "secret" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_library_that_says_the_same_again_and_again_is_one_line(
+    stream: io.StringIO, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    library = logging.getLogger(name)
+    for number in range(100):
+        library.error(f"out of something\nsocket: secret {number}")
+    library.warning("another thing")
+    first, other = lines_of(stream)
+    assert (first["event"], first["level"]) == ("out of something", "error")
+    assert other["event"] == "another thing"
+    assert "secret" not in stream.getvalue()
+    now = time.monotonic() + log.QUIET_SECONDS
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    library.error("out of something\nand more")
+    assert lines_of(stream)[2]["left_out"] == 99
+    assert "left_out" not in first
+
+
+def test_asyncio_that_cannot_take_connections_is_lines_of_the_log(stream: io.StringIO) -> None:
+    async def fail() -> None:
+        loop = asyncio.get_running_loop()
+        for number in range(10):
+            context = {"message": "socket.accept() out of system resource", "socket": number}
+            loop.call_exception_handler({**context, "exception": OSError(24, "secret")})
+
+    asyncio.run(fail())
+    (line,) = lines_of(stream)
+    assert line["event"] == "socket.accept() out of system resource"
+    assert line["error"] == "OSError"

@@ -70,10 +70,11 @@ def test_history_of_inadmissible_minutes_does_not_repeat_them(minutes: str) -> N
     assert tenant.calls == []
 
 
-def test_history_is_limited_for_an_address() -> None:
+@pytest.mark.parametrize("what", ["history", "public-key"])
+def test_what_costs_much_is_limited_for_an_address(what: str) -> None:
     tenant = FakeTenant()
     app = app_of(tenant, rate_per_second=0.01, burst=2)
-    codes = [call(app, "GET", "/v1/tenants/main/history").status_code for _ in range(3)]
+    codes = [call(app, "GET", f"/v1/tenants/main/{what}").status_code for _ in range(3)]
     assert codes == [200, 200, 429]
     assert as_user(app, "GET", "tasks").status_code == 200
 

@@ -112,6 +112,17 @@ def test_command_takes_the_store_from_the_environment(told, monkeypatch, capsys)
     assert "secret" not in "".join(capsys.readouterr())
 
 
+def test_command_leaves_no_secret_in_the_environment(told, monkeypatch) -> None:
+    names = ("HELBA_STORE", "HELBA_PASSPHRASE", "HELBA_NEW_PASSPHRASE", "HELBA_INVITATION")
+    for name in names:
+        monkeypatch.setenv(name, "postgresql://someone:secret@db/helba")
+    monkeypatch.setenv("HELBA_CACHE_DIR", "a/folder")
+    invoke("d")
+    assert told["store"]
+    assert not set(names) & set(os.environ)
+    assert os.environ["HELBA_CACHE_DIR"] == "a/folder"
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.0.1"])
 def test_command_does_not_warn_of_this_machine(told, host: str, capsys) -> None:
     invoke("d", "--host", host)

@@ -61,6 +61,16 @@ def test_tasks_are_a_list_of_messages() -> None:
     assert unpack_messages(answer.content) == [message_bytes(Task), message_bytes(Task, length=300)]
 
 
+def test_user_who_does_not_read_its_answers_waits_for_the_next() -> None:
+    app = app_of(FakeTenant())
+    with app.state.front.share_of("main", USER) as share, share.holding(share.most):
+        answer = as_user(app, "GET", "tasks")
+        assert answer.status_code == 429
+        assert int(answer.headers["retry-after"]) >= 1
+        assert as_user(app, "GET", "rounds").status_code == 200
+    assert as_user(app, "GET", "tasks").status_code == 200
+
+
 def test_open_rounds_say_when_they_were_asked() -> None:
     answer = as_user(app_of(FakeTenant()), "GET", "rounds")
     assert answer.json() == {"rounds": [{"round": ROUND.hex(), "asked_at": "2026-01-02T03:04:05Z"}]}

@@ -10,7 +10,9 @@ from io import StringIO
 from pathlib import Path
 
 import httpx
+import jsonschema_rs
 import pytest
+import schemathesis
 
 from helba.protocol.authorityfiles import locked
 from helba.protocol.authoritystate import collective_id
@@ -18,7 +20,7 @@ from helba.protocol.deployment import Deployment
 from helba.protocol.keyinfo import describe_key
 from helba.protocol.keystore import revoke_member
 from helba.protocol.tokens import hash_token, make_token
-from helba.service.log import configure_logs
+from helba.service.log import LIBRARIES, configure_logs
 from tests.protocol.folders import WORDS, rotate
 from tests.service.authority.fakeserver import free_port
 from tests.service.authority.office import (
@@ -167,7 +169,61 @@ def test_many_enrol_at_once_and_each_is_delivered(folder: Path) -> None:
         assert set(server.enrolled) == {describe_key(key).owner.hex() for key in keys}
 
 
+# -- what it says of itself
+
+
+def test_document_says_what_is_sent_and_taken(folder: Path) -> None:
+    desk = open_desk(folder)
+    with serving(desk) as client:
+        document = client.get("/v1/openapi.json").json()
+        schemathesis.openapi.from_dict(document).validate()
+        paths = document["paths"]
+        assert set(paths) == {
+            *("/v1/health", "/v1/deployment", "/v1/public-key", "/v1/server", "/metrics"),
+            *("/v1/enrolments", "/v1/enrolments/{user}"),
+        }
+        enrol = paths["/v1/enrolments"]["post"]
+        assert list(enrol["requestBody"]["content"]) == ["application/octet-stream"]
+        assert enrol["security"] == [{"invitation": []}]
+        assert {"201", "202", "400", "401", "403", "409", "413", "415", "422", "429", "503"} <= set(
+            enrol["responses"]
+        )
+        for operations in paths.values():
+            for operation in operations.values():
+                for status, response in operation["responses"].items():
+                    problem = list(response["content"]) == ["application/problem+json"]
+                    assert problem == (status >= "400")
+        for path in ("health", "server", "enrolments/" + "00" * 16):
+            answer = client.get(f"/v1/{path}")
+            place = path.replace("00" * 16, "{user}")
+            said = paths[f"/v1/{place}"]["get"]["responses"][str(answer.status_code)]["content"]
+            ((kind, content),) = said.items()
+            assert answer.headers["content-type"] == kind
+            schema = {**content["schema"], "components": document["components"]}
+            jsonschema_rs.validator_for(schema).validate(answer.json())
+
+
+def test_responses_have_the_headers_of_the_service(folder: Path) -> None:
+    with serving(open_desk(folder)) as client:
+        for path in ("/v1/health", "/v1/nothing", "/v1/public-key"):
+            headers = client.get(path).headers
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["cache-control"] == "no-store"
+
+
+def test_slash_at_the_end_leads_nowhere(folder: Path) -> None:
+    with serving(open_desk(folder)) as client:
+        require_problem(client.get("/v1/health/"), 404)
+
+
 # -- what is turned away
+
+
+def test_address_that_gets_the_key_too_often_waits(folder: Path) -> None:
+    with serving(open_desk(folder), rate_per_second=0.01, burst=2) as client:
+        codes = [client.get("/v1/public-key").status_code for _ in range(3)]
+        assert codes == [200, 200, 429]
+        assert client.get("/v1/server").status_code == 200
 
 
 def test_bodies_that_are_no_key_are_turned_away(folder: Path) -> None:
@@ -244,7 +300,7 @@ def test_secrets_are_in_no_log_and_no_response(folder: Path) -> None:
     server, key = fake_server(desk), public_key_of(desk.deployment)
     code, wrong, token = code_for(folder, "ann"), make_token("invitation"), make_token("user")
     stream = StringIO()
-    loggers = [logging.getLogger(name) for name in ("helba.service", "uvicorn.error")]
+    loggers = [logging.getLogger(name) for name in ("helba.service", *LIBRARIES)]
     before = [(each, each.handlers[:], each.level, each.propagate) for each in loggers]
     configure_logs("debug", stream)
     try:

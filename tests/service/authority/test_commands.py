@@ -87,6 +87,9 @@ def test_wrong_passphrase_is_refused_before_anything_is_served(
     [
         (("serve",), "holds no authority: --create PROBLEM makes one"),
         (("serve", "--server", "http://10.1.1.1"), "--plain-http"),
+        (("serve", "--public-server", "http://10.1.1.1"), "--public-server.*--plain-http"),
+        (("serve", "--public-server", "ftp://example.org"), "--public-server"),
+        (("serve", "--public-server", "https://me:word@example.org"), "--public-server"),
         (("serve", "--create", "toy", "--log-level", "loud"), "one of debug"),
         (("serve", "--create", "toy", "--keys", "shared"), "who shares a key need not enrol"),
         (("serve", "--create", "nonsense"), "one of "),
@@ -101,6 +104,23 @@ def test_what_cannot_be_is_refused_and_makes_nothing(
     with pytest.raises((InvalidInput, RunFailed), match=words):
         run(command, folder, *rest)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warned"),
+    [
+        (("--host", "0.0.0.0"), True),
+        (("--host", "0.0.0.0", "--tls-cert", "c", "--tls-key", "k"), False),
+        (("--host", "::1"), False),
+        ((), False),
+    ],
+)
+def test_serve_warns_where_others_can_read(
+    folder: Path, capsys: Any, arguments: tuple[str, ...], warned: bool
+) -> None:
+    with pytest.raises(RunFailed, match="holds no authority"):
+        run("serve", folder, *arguments)
+    assert capsys.readouterr().err.startswith("warning: without --tls-cert") == warned
 
 
 def test_invitations_that_cannot_be_are_refused(made: Path) -> None:

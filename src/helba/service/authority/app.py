@@ -25,8 +25,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Header, Query, Request, Response
+from fastapi import FastAPI, Header, Query, Request, Response, Security
 from fastapi.responses import JSONResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, Field
 
 from helba.errors import DamagedData, Unavailable
 from helba.protocol.authorityfiles import Record
@@ -40,16 +42,32 @@ from helba.service.failure import (
     Forbidden,
     NotFound,
     Unauthorized,
-    WrongType,
     add_failure_handlers,
 )
-from helba.service.limit import BytesInFlight, RateLimiter, reading_body
+from helba.service.front import ServiceHeaders, address_of, read_binary
+from helba.service.limit import BytesInFlight, OneCopy, RateLimiter
 from helba.service.log import RequestLog
+from helba.service.metric import FORMAT
+from helba.service.openapi import BYTES, add_openapi, add_route, binary_body, json_of
+from helba.service.schema import Problem
 
 __all__ = ["AuthoritySettings", "create_app"]
 
-BINARY = "application/octet-stream"
 LOOK_SECONDS = 0.02
+OBJECT = {"type": "object"}
+DESCRIPTION = """The key authority of a helba deployment: what is public, and enrolments.
+
+Users bring a public key, the hash of a token, and an invitation as bearer, unless it is open.
+Errors are problems (RFC 9457) with one line for a person.
+"""
+TAGS = [
+    {"name": "public", "description": "Anybody: what users plan and encrypt with."},
+    {"name": "enrolment", "description": "Who is invited: enrolments."},
+]
+INVITATION = HTTPBearer(
+    auto_error=False, scheme_name="invitation", description="an invitation, helba_i_..."
+)
+ENROLLING = (400, 401, 403, 408, 409, 413, 415, 422, 429, 503)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +84,37 @@ class AuthoritySettings:
     burst: int = 50
     most_waiting: int = 64
     delivery_seconds: float = 10.0
+
+
+class AuthorityHealth(BaseModel):
+    """Whether the authority serves, and whether the server has all that it should."""
+
+    status: str = Field(pattern="^serving$")
+    server: str
+
+
+class Home(BaseModel):
+    """Where users go on, and the id of the collective key."""
+
+    url: str
+    tenant: str
+    key: str
+
+
+class Enrolled(BaseModel):
+    """A user who was taken in, where it goes on, and whether the server has it."""
+
+    user: str
+    name: str
+    server: str
+    tenant: str
+    delivered: bool
+
+
+class Delivered(BaseModel):
+    """Whether the server has a user."""
+
+    delivered: bool
 
 
 def create_app(
@@ -86,50 +135,92 @@ def create_app(
     app = FastAPI(
         title="helba key authority",
         version=version("helba"),
+        description=DESCRIPTION,
+        openapi_tags=TAGS,
         lifespan=live,
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
+        redirect_slashes=False,
     )
+    _add_public_routes(app, desk=desk, courier=courier, settings=settings, metrics=metrics)
+    _add_enrolments(app, desk=desk, courier=courier, counter=counter, metrics=metrics)
+    add_openapi(app, models=(Problem, AuthorityHealth, Home, Enrolled, Delivered))
     add_failure_handlers(app)
+    app.add_middleware(ServiceHeaders)
     app.add_middleware(RequestLog, observe=metrics.observe_request)
+    return app
 
-    @app.get("/v1/health")
-    async def health() -> dict[str, str]:
-        """Whether the authority serves, and whether the server has all that it should."""
-        return {"status": "serving", "server": courier.state}
 
-    @app.get("/v1/deployment")
-    def deployment() -> Any:
-        """What all parties agree on."""
-        return desk.deployment_json()
+def _add_public_routes(
+    app: FastAPI,
+    *,
+    desk: Desk,
+    courier: Courier,
+    settings: AuthoritySettings,
+    metrics: AuthorityMetrics,
+) -> None:
+    """Add the routes that anybody may call."""
+    limiter = RateLimiter(settings.rate_per_second, settings.burst)
+    copy = OneCopy()
 
-    @app.get("/v1/public-key", response_class=Response)
-    def public_key() -> Response:
-        """The collective public key, for users to encrypt under."""
-        return Response(desk.public_key(), media_type=BINARY)
+    async def get_health() -> Response:
+        """Return that the authority serves, and whether the server has all that it should."""
+        return JSONResponse({"status": "serving", "server": courier.state})
 
-    @app.get("/v1/server")
-    def server() -> dict[str, str]:
-        """Where the server is, and the id of the collective key."""
-        return {
-            "url": settings.server_url,
-            "tenant": settings.tenant,
-            "key": desk.key_id().hex(),
-        }
+    def get_deployment() -> Response:
+        """Return the deployment: what all parties agree on."""
+        return JSONResponse(desk.deployment_json())
 
-    @app.post("/v1/enrolments", status_code=201)
-    async def enrol(
+    def get_public_key(request: Request) -> Response:
+        """Return the collective public key, for users to encrypt under."""
+        limiter.take(address_of(request))
+        return Response(copy.of(desk.public_key()), media_type=BYTES)
+
+    def get_server() -> Response:
+        """Return where the server is, and the id of the collective key."""
+        return JSONResponse(
+            {
+                "url": settings.server_url,
+                "tenant": settings.tenant,
+                "key": desk.key_id().hex(),
+            }
+        )
+
+    def get_metrics() -> Response:
+        """Return what was counted, as Prometheus reads it."""
+        return Response(metrics.render(), headers={"Content-Type": FORMAT})
+
+    def add(path: str, handler: Any, **options: Any) -> None:
+        add_route(app, "GET", path, handler, tag="public", **options)
+
+    add("/v1/health", get_health, content=json_of(AuthorityHealth))
+    add("/v1/deployment", get_deployment, content={"application/json": {"schema": OBJECT}})
+    add("/v1/public-key", get_public_key, content="A public key.", errors=(429,))
+    add("/v1/server", get_server, content=json_of(Home))
+    add("/metrics", get_metrics, content={"text/plain": {"schema": {"type": "string"}}})
+
+
+def _add_enrolments(
+    app: FastAPI, *, desk: Desk, courier: Courier, counter: _Counter, metrics: AuthorityMetrics
+) -> None:
+    """Add the routes of who is invited."""
+    settings = counter.settings
+
+    async def post_enrolment(
         request: Request,
-        name: Annotated[str, Query(max_length=256)],
-        authorization: Annotated[str | None, Header()] = None,
-        helba_token_sha256: Annotated[str | None, Header()] = None,
+        name: Annotated[str, Query(max_length=256, description="the user's")],
+        _: Annotated[HTTPAuthorizationCredentials | None, Security(INVITATION)],
+        token_hash: Annotated[
+            str | None,
+            Header(alias="Helba-Token-Sha256", description="of the user's token; always needed"),
+        ] = None,
     ) -> Response:
         """Take a user in by its public key."""
         given = _Given(
             name=name,
-            token_hash=require_token_hash(helba_token_sha256),
-            invitation=_bearer(authorization),
+            token_hash=require_token_hash(token_hash),
+            invitation=_bearer(request.headers.get("authorization")),
         )
         record, delivered = await counter.serve(request, given)
         metrics.observe_enrolment()
@@ -145,20 +236,35 @@ def create_app(
             headers={"Location": f"/v1/enrolments/{record.id.hex()}"},
         )
 
-    @app.get("/v1/enrolments/{user}")
-    def enrolment(user: str) -> dict[str, bool]:
-        """Whether the server has a user who was enrolled."""
+    def get_enrolment(user: str) -> Response:
+        """Return whether the server has a user who was enrolled."""
         found = _read_id(user)
         if not any(each.id == found and not each.revoked for each in desk.records()):
             raise NotFound("nobody of this id is enrolled")
-        return {"delivered": courier.has(found)}
+        return JSONResponse({"delivered": courier.has(found)})
 
-    @app.get("/metrics", response_class=Response)
-    def show_metrics() -> Response:
-        """What was counted."""
-        return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    return app
+    add_route(
+        app,
+        "POST",
+        "/v1/enrolments",
+        post_enrolment,
+        tag="enrolment",
+        success=201,
+        later="Taken in; the server has not been reached yet.",
+        content=json_of(Enrolled),
+        headers={"Location": "where to ask whether the server has the user"},
+        body=binary_body("A public key."),
+        errors=ENROLLING,
+    )
+    add_route(
+        app,
+        "GET",
+        "/v1/enrolments/{user}",
+        get_enrolment,
+        tag="public",
+        content=json_of(Delivered),
+        errors=(400, 404),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +285,7 @@ class _Counter:
     def __init__(self, desk: Desk, *, courier: Courier, settings: AuthoritySettings) -> None:
         self._desk = desk
         self._courier = courier
-        self._settings = settings
+        self.settings = settings
         self._limiter = RateLimiter(settings.rate_per_second, settings.burst)
         self._turn = ThreadPoolExecutor(max_workers=1, thread_name_prefix="desk")
         self._most = desk.most_key_bytes
@@ -188,13 +294,10 @@ class _Counter:
 
     async def serve(self, request: Request, given: _Given) -> tuple[Record, bool]:
         """Enrol who asks; return what is kept, and whether the server has it."""
-        self._limiter.take(request.client.host if request.client else "")
-        kind = request.headers.get("content-type", BINARY)
-        if kind.split(";")[0].strip().lower() != BINARY:
-            raise WrongType(BINARY)
+        self._limiter.take(address_of(request))
         try:
             self._desk.admit(given.name, invitation=given.invitation)
-            async with reading_body(request, most=self._most, flight=self._flight) as body:
+            async with read_binary(request, most=self._most, flight=self._flight) as body:
                 record = await self._enrol(body, given)
         except NotInvited as error:
             if given.invitation is None:
@@ -203,7 +306,7 @@ class _Counter:
         return record, await self._delivered(record.id)
 
     async def _enrol(self, public_key: bytes, given: _Given) -> Record:
-        if self._waiting >= self._settings.most_waiting:
+        if self._waiting >= self.settings.most_waiting:
             raise Unavailable("too many wait here to be enrolled")
         self._waiting += 1
         try:
@@ -221,7 +324,7 @@ class _Counter:
 
     async def _delivered(self, user: bytes) -> bool:
         """Wait until the server was told, or cannot be, or too long."""
-        end = time.monotonic() + self._settings.delivery_seconds
+        end = time.monotonic() + self.settings.delivery_seconds
         ticket = self._courier.poke()
         while not self._courier.is_done(ticket) and time.monotonic() < end:
             await asyncio.sleep(LOOK_SECONDS)
