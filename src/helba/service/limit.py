@@ -7,6 +7,7 @@ its request is answered, and an answer to a user until it has left.
 from __future__ import annotations
 
 import asyncio
+import io
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -108,17 +109,19 @@ async def reading_body(
         if _declared_length(request) > most:
             await _discard(pieces)
             raise TooLarge(most)
-        parts: list[bytes] = []
+        body = io.BytesIO()  # which grows in place, and is returned without a copy
         while (part := await _next_piece(pieces, seconds=idle_seconds)) is not None:
             if held + len(part) > most:
                 await _discard(pieces)
                 raise TooLarge(most)
             flight.take(len(part))
             held += len(part)
-            parts.append(part)
+            body.write(part)
             if time.monotonic() > deadline:
                 raise TooSlow
-        yield b"".join(parts)
+        whole = body.getvalue()
+        del body
+        yield whole
     finally:
         flight.give_back(held)
 

@@ -21,6 +21,7 @@ from helba.errors import HelbaError, InvalidInput, RunFailed
 from helba.protocol.files import DEPLOYMENT
 from helba.service.app import make_app
 from helba.service.listen import run_app
+from helba.service.memory import give_memory_back
 from helba.service.settings import Batching, Limits
 from helba.service.store import Store
 from helba.service.tenant import Tenant
@@ -67,6 +68,7 @@ def serve(
     be opened.
     """
     _require_distinct(tenants)
+    give_memory_back()
     with ExitStack() as stack:
         for spec in tenants:
             stack.enter_context(hold_folder(spec.folder))

@@ -42,7 +42,7 @@ class Setting:
     """What is served: `users` share a ciphertext; `store` is the server's, a file unless told."""
 
     users: int = 8
-    horizon: int = 20_000
+    horizon: int = 5_000
     problem: str = "toy"
     interactive: bool = False
     insecure: bool = False
