@@ -149,8 +149,10 @@ def test_sums_that_wait_are_small_enough_for_an_update_of_the_worst_model() -> N
         assert 1 <= most <= server.deployment.unseen
         if most > 1:
             worst = replace(server.terms, residual=MOST_RESIDUAL)
-            reach = (1 + MOST_RESIDUAL) * most * settings.length**2 / settings.ridge
-            assert server.profile.can_bridge(worst, reach=reach)
+            step = (1 + MOST_RESIDUAL) * settings.length**2 / settings.ridge
+            assert server.profile.can_bridge(worst, reach=most * step)
+            if most < server.deployment.unseen:
+                assert not server.profile.can_bridge(worst, reach=(most + 1) * step)
 
 
 def test_rewards_without_room_for_all_are_counted_as_far_as_there_is_room() -> None:

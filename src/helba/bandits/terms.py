@@ -68,6 +68,27 @@ class Accuracy:
             error *= COARSER
         raise RunFailed("noise outgrows the inverse: plan with more scale bits, or a larger ridge")
 
+    def most_bridged(self, settings: Settings, *, most: int) -> int:
+        """Return how many rewards, of `most`, an update takes in whatever they are.
+
+        From any model that is served, each reward as large as it may be. None of them counts as
+        one: a batch takes at least that.
+        """
+        step = (1.0 + MOST_RESIDUAL) * settings.length**2 / settings.ridge
+
+        def fits(count: int) -> bool:
+            try:
+                self.plan_inverse(residual=MOST_RESIDUAL, reach=count * step)
+            except RunFailed:
+                return False
+            return True
+
+        low, high = 1, max(1, most)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        return low
+
     def estimate_error(self, settings: Settings, *, residual: float, samples: int) -> float:
         """Return a bound on ||w - V^-1 g||_V: ||V^-1/2 g|| <= r_max sqrt(n), refined once."""
         return residual**2 * settings.reward_max * math.sqrt(samples) + self.estimate_noise

@@ -65,7 +65,7 @@ def _costs(plan: Plan) -> list[tuple[str, str, str]]:
     keys = plan.evaluation_key_bytes
     rows = [
         ("a round", _seconds(plan.seconds_per_round), f"predicted; {plan.calibration}"),
-        ("an update", _seconds(plan.seconds_per_update), f"{plan.updates} or more in all"),
+        ("an update", _seconds(plan.seconds_per_update), _updates_of(plan)),
         (
             "both",
             _seconds(plan.seconds_per_round_with_updates),
@@ -81,6 +81,11 @@ def _costs(plan: Plan) -> list[tuple[str, str, str]]:
         both = _bytes(plan.refresh_bytes_up + plan.refresh_bytes_down)
         rows.insert(5, ("a refresh", both, "down and up again, for each ciphertext"))
     return rows
+
+
+def _updates_of(plan: Plan) -> str:
+    text, most = f"{plan.updates} or more in all", plan.rewards_per_update
+    return text if most is None else f"{text}; one takes {most} rewards, or more"
 
 
 def _memory_of(plan: Plan) -> str:

@@ -19,6 +19,9 @@ from helba.planning.sizes import outward_level, reencryption_key_bytes, working_
 __all__ = ["Choice", "Plan"]
 
 
+MOST_REWARDS = 4096  # past it nobody needs to know
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """One choice of the planner, in words, and its reason."""
@@ -86,6 +89,13 @@ class Plan:
         return 0 if self.request.keys == "shared" else outward + inward
 
     @property
+    def rewards_per_update(self) -> int | None:
+        """How many rewards one update takes in, at least, `MOST_REWARDS` if more; None if any."""
+        if self.accuracy.inverse_noise.none or self.request.profile != "fast":
+            return None
+        return self.accuracy.most_bridged(self.request.settings(), most=MOST_REWARDS)
+
+    @property
     def memory_bytes(self) -> int:
         """About what a server takes: evaluation keys, and ciphertexts that it works with."""
         return working_bytes(self.parameters, keys=1 + len(self.rotations))
@@ -138,6 +148,7 @@ class Plan:
             "refreshes_per_update": self.refreshes_per_update,
             "refresh_points": list(self.refresh_points),
             "updates": self.updates,
+            "rewards_per_update": self.rewards_per_update,
             "rotation_keys": len(self.rotations),
             "rotations": list(self.rotations),
             "bytes_up": self.bytes_up,

@@ -205,6 +205,10 @@ class FastProfile(Profile):
             return False
         return True
 
+    def most_bridged(self, most: int) -> int:
+        """As many as noise allows in the worst case."""
+        return self.deployment.accuracy.most_bridged(self.settings, most=most)
+
     def next_terms(
         self, *, terms: BatchTerms, reach: float, round: int, samples: int, last_round: int
     ) -> BatchTerms:

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from helba.bandits.terms import MOST_RESIDUAL, BatchTerms
+from helba.bandits.terms import BatchTerms
 from helba.engine import EncryptedVector, Engine, ReencryptionKey
 from helba.errors import HelbaError, OutOfRange, RunFailed
 from helba.planning.flooding import bit_budget
@@ -122,13 +122,7 @@ class Learning(ABC):
 
         And tests may see as many at once.
         """
-        worst = replace(self.terms, residual=MOST_RESIDUAL)
-        schedule = ServerSchedule(self.deployment.settings)
-        for count in range(self.deployment.unseen, 1, -1):
-            reach = schedule.trace_bound(residual=MOST_RESIDUAL, more=count)
-            if self.profile.can_bridge(worst, reach=reach):
-                return count
-        return 1
+        return self.profile.most_bridged(self.deployment.unseen)
 
     def _take_in(self, *, taken: int = 0, helper: bytes) -> list[bytes]:
         """Add the rewards that are held, as many as one update can take; then see what is due."""

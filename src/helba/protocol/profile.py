@@ -199,6 +199,10 @@ class Profile(ABC):
         """Whether an update from the batch of `terms` can bridge a trace of up to `reach`."""
         return True
 
+    def most_bridged(self, most: int) -> int:
+        """Return how many rewards, of `most`, an update takes in from any model in any case."""
+        return most
+
     @abstractmethod
     def next_terms(
         self, *, terms: BatchTerms, reach: float, round: int, samples: int, last_round: int

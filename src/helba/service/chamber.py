@@ -43,6 +43,7 @@ from helba.protocol.snapshot import join_state
 from helba.protocol.vault import read_private, write_private
 from helba.protocol.work import AnswerWork, OpenRound
 from helba.service.checkpoint import Checkpoint, CheckpointWriter
+from helba.service.memory import give_memory_back
 
 __all__ = ["Chamber", "Outcome", "Reply", "Start", "run_chamber"]
 
@@ -299,6 +300,7 @@ class Chamber(KeptServer):
 def run_chamber(pipe: Connection, folder: Path, allow_insecure: bool, start: Start) -> None:
     """The process: open the folder and the state, then answer calls until told to stop."""
     prepare_child()
+    give_memory_back()
     try:
         chamber = _open(folder, allow_insecure=allow_insecure, start=start)
     except (HelbaError, OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Memory of bodies goes back to the system as soon as they are answered."""
+"""Memory of large blocks, bodies and residues, goes back to the system as soon as they are freed."""
 
 from __future__ import annotations
 
