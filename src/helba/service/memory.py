@@ -1,4 +1,4 @@
-"""Memory of large blocks, bodies and residues, goes back to the system as soon as they are freed."""
+"""Memory of large blocks goes back to the system as soon as they are freed: bodies, residues."""
 
 from __future__ import annotations
 
