@@ -39,6 +39,7 @@ __all__ = [
     "expected_of",
     "open_house",
     "require_statistics",
+    "second_tenant",
     "statistics_of",
     "toy_rounds",
     "wait_for_another_chamber",
@@ -233,6 +234,21 @@ def open_house(
         yield house
     finally:
         house.end()
+
+
+@contextmanager
+def second_tenant(house: House) -> Iterator[Tenant]:
+    """Another server's tenant on the same folder and store; the house has its own in the end."""
+    first = house.tenant
+    with Store(house.url) as store:
+        other = Tenant("main", house.folder, store=store, allow_insecure=True)
+        other.start()
+        wait_until(lambda: other.state == "serving")
+        try:
+            yield other
+        finally:
+            house.tenant = first
+            other.stop()
 
 
 def toy_rounds(count: int, *, seed: int = 0) -> list[Any]:

@@ -20,11 +20,10 @@ from helba.protocol.vault import write_private
 from helba.service import serving, tenant
 from helba.service.failure import TooMany
 from helba.service.settings import Limits
-from helba.service.store import Store
-from helba.service.tenant import Tenant
 from tests.service.tenants import (
     open_house,
     require_statistics,
+    second_tenant,
     toy_rounds,
     wait_for_another_chamber,
     wait_until,
@@ -83,21 +82,14 @@ def test_second_server_at_one_store_cannot_overwrite_the_first(
     with open_house(tmp_path / "s", url=store_url) as house:
         guest = house.enrol("a")
         guest.play(toy_rounds(1))
-        with Store(store_url) as store:
-            other = Tenant("main", house.folder, store=store, allow_insecure=True)
-            other.start()
-            wait_until(lambda: other.state == "serving")
+        with second_tenant(house) as other:
             first = house.tenant
-            try:
-                for tenant in (first, other, first):  # the one that did not write last starts anew
-                    house.tenant, before = tenant, tenant.processes()["chamber"]
-                    with pytest.raises(Unavailable):
-                        guest.choose(ARMS)
-                    wait_for_another_chamber(house, before)
-                    guest.play(toy_rounds(1, seed=1))
-            finally:
-                house.tenant = first
-                other.stop()
+            for tenant in (first, other, first):  # the one that did not write last starts anew
+                house.tenant, before = tenant, tenant.processes()["chamber"]
+                with pytest.raises(Unavailable):
+                    guest.choose(ARMS)
+                wait_for_another_chamber(house, before)
+                guest.play(toy_rounds(1, seed=1))
         require_statistics(house, [guest])
 
 

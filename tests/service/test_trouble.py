@@ -17,14 +17,13 @@ from helba.protocol import kept, learning
 from helba.protocol.messages import Ask, Report
 from helba.service import chamber
 from helba.service import tenant as tenants
-from helba.service.store import Store
-from helba.service.tenant import Tenant
 from tests.service.tenants import (
     CROWD,
     TOY,
     Guest,
     open_house,
     require_statistics,
+    second_tenant,
     toy_rounds,
     wait_for_another_chamber,
     wait_until,
@@ -113,20 +112,12 @@ def test_reward_for_a_round_that_another_server_answered_counts(
     with open_house(tmp_path / "s", url=store_url) as house:
         guest = house.enrol("a")
         guest.play(toy_rounds(1))
-        with Store(store_url) as store:
-            other = Tenant("main", house.folder, store=store, allow_insecure=True)
-            other.start()
-            wait_until(lambda: other.state == "serving")
-            first = house.tenant
-            try:
-                found = _until_served(lambda: guest.choose(ARMS))
-                report = guest.report(found.round, ARMS[found.arm], 0.5)
-                house.tenant = other  # a balancer sends the report here
-                (data,) = _until_served(lambda: guest.say(report, Report, "reward"))
-                assert guest.codec.decode(data).counted
-            finally:
-                house.tenant = first
-                other.stop()
+        with second_tenant(house) as other:
+            found = _until_served(lambda: guest.choose(ARMS))
+            report = guest.report(found.round, ARMS[found.arm], 0.5)
+            house.tenant = other  # a balancer sends the report here
+            (data,) = _until_served(lambda: guest.say(report, Report, "reward"))
+            assert guest.codec.decode(data).counted
         require_statistics(house, [guest])
 
 
