@@ -188,7 +188,7 @@ def test_user_who_vanishes_loses_its_own_round_and_stops_nobody(scheme: str) -> 
     # it was never answered, so nothing can be reported; but it may still come back
     name = table.decode(ask).round
     report = gone.report(name, context=ARMS[0], reward=1.0)
-    assert "was answered" in refusal_of(table, table.server.receive(report)).reason
+    assert "being answered" in refusal_of(table, table.server.receive(report)).reason
     assert table.server.receive(ask) == ()
     gone.read(table.finish((), user=gone))
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 
 import pytest
 
@@ -78,7 +79,16 @@ def test_ciphertext_unit_that_fails_or_dies_is_named(tmp_path):
         run([unit("dead", work=work.die, kind="ckks")], out=tmp_path)
 
 
+@pytest.fixture
+def interrupts():
+    """A test run in the background hands down that SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+@pytest.mark.usefixtures("interrupts")
 def test_interrupted_ciphertext_unit_is_ended_and_the_rest_kept(tmp_path):
     units = [
         unit("good", kind="ckks", number=1),
