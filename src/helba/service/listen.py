@@ -149,7 +149,8 @@ class _Protocol(H11Protocol):
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        transport.set_write_buffer_limits(high=0)  # any byte that is not taken is noticed
+        # What is not taken is noticed. Not 0: from 3.11 on TLS would pause with nothing to send.
+        transport.set_write_buffer_limits(high=1)
         closing = _Transport(transport, closing=lambda: self._abort_in_time("close"))
         super().connection_made(cast(asyncio.Transport, closing))
         self.server_state.addresses[self._address] += 1
