@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ from helba.cli import main
 from helba.errors import InvalidInput, RunFailed
 from helba.service.client.figure import Tally, describe_latency, read_metrics
 from helba.service.client.load import LoadRequest, Moment, run_load
-from tests.protocol.parties import Table
+from tests.protocol.parties import TOY, Table
 from tests.service.client.fake import QUICK, Fake, serving
 
 
 @pytest.fixture
 def fake() -> Iterator[Fake]:
-    with serving(Fake()) as found:
+    # A load plays for some seconds: a horizon that no machine reaches in them.
+    with serving(Fake(replace(TOY, horizon=20_000))) as found:
         yield found
 
 

@@ -11,6 +11,7 @@ the users is kept but, in `out`, the rewards that were acknowledged: they are sy
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import secrets
@@ -224,8 +225,8 @@ class _Run:
         return report
 
     def _phase(self, name: str, end: Callable[[float], bool]) -> None:
-        """Take in what the processes tell until the phase ends."""
-        start = shown_at = time.monotonic()
+        """Take in what the processes tell until the phase ends; even a short one is shown once."""
+        start, shown_at = time.monotonic(), -math.inf
         while not end(time.monotonic() - start):
             self._take(SHOW_SECONDS)
             self._require_alive()
