@@ -1,4 +1,4 @@
-"""Linear contextual bandits that learn from data nobody can read.
+"""Linear contextual bandits that learn from encrypted data.
 
 A few lines run a policy on a problem:
 

@@ -72,7 +72,7 @@ def _transform_of(parameters: Parameters) -> tuple[int, NDArray[np.intp], int]:
     import openfhe as fhe
 
     from helba.engine.ckks.polynomial import encoder_of
-    from helba.engine.ckks.template import Template
+    from helba.ring.ckks.template import Template
 
     encoder = encoder_of(parameters)
     monomial = encoder.encode(np.arange(parameters.ring_dim) == 1.0, level=parameters.depth)

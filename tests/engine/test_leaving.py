@@ -162,7 +162,8 @@ def test_all_coefficients_get_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.ckks
 @pytest.mark.parametrize("level", [0, LAST])
 def test_flooding_makes_both_polynomials_anew(level: int) -> None:
-    from helba.engine.ckks.context import moduli_of, open_context
+    from helba.engine.ckks.context import open_context
+    from helba.ring.ckks.context import moduli_of
 
     engine = open_desk("ckks", parameters=insecure_small).engine
     vector = engine.encrypt(numbers(), level=level)

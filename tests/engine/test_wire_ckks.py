@@ -28,7 +28,8 @@ def desk() -> Desk:
 
 def entropy_bytes(parameters: Parameters, *, level: int) -> float:
     """Two uniform polynomials modulo the primes that are left, in bytes."""
-    from helba.engine.ckks.context import moduli_of, open_context
+    from helba.engine.ckks.context import open_context
+    from helba.ring.ckks.context import moduli_of
 
     moduli = moduli_of(open_context(parameters))[: parameters.depth + 1 - level]
     return 2 * parameters.ring_dim * sum(math.log2(q) for q in moduli) / 8
@@ -79,7 +80,7 @@ def test_size_does_not_depend_on_the_values(desk: Desk) -> None:
 def test_two_encryptions_of_one_shape_differ_in_residues_alone(desk: Desk) -> None:
     import openfhe as fhe
 
-    from helba.engine.ckks.template import Template
+    from helba.ring.ckks.template import Template
 
     for level in range(insecure_small.depth + 1):
         templates = [
@@ -108,7 +109,8 @@ def test_loaded_ciphertext_has_the_form_of_a_fresh_one(desk: Desk) -> None:
 
 
 def test_residue_at_its_modulus_is_refused(desk: Desk) -> None:
-    from helba.engine.ckks.context import moduli_of, open_context
+    from helba.engine.ckks.context import open_context
+    from helba.ring.ckks.context import moduli_of
 
     moduli = moduli_of(open_context(insecure_small))
     data = desk.engine.vector_to_bytes(desk.engine.encrypt(np.ones(SLOTS), level=5))

@@ -160,7 +160,7 @@ def test_damaged_evaluation_key_leaves_nothing_behind() -> None:
 
 
 def test_evaluation_key_that_openfhe_lost_is_not_written() -> None:
-    from helba.engine.ckks.ownership import forget_keys
+    from helba.ring.ckks.keymap import forget_keys
 
     desk, _ = make_key()
     forget_keys({desk.keys.public.tag})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from helba.experiments.single import SingleRequest, SingleRun, run_single
-from helba.planning.security import SECURITY_LEVELS, max_log2_qp
+from helba.ring.security import SECURITY_LEVELS, max_log2_qp
 
 
 def require_agreement(found: SingleRun, *, security: int) -> None:

@@ -6,12 +6,12 @@ import pytest
 
 from helba.errors import InvalidInput
 from helba.planning.parameters import MOST_SCALE_BITS, Parameters, even_digits, insecure_parameters
-from helba.planning.security import RING_DIMS, max_log2_qp
 from helba.planning.selection import (
     choose_parameters,
     largest_scale,
     possible_digits,
 )
+from helba.ring.security import RING_DIMS, max_log2_qp
 
 
 def secure(**changes):

@@ -36,9 +36,9 @@ from helba.planning.precision import (
 from helba.planning.request import PlanRequest
 from helba.planning.score import ScoreLayout, score_cost
 from helba.planning.score_packing import pack_contexts, pack_model, read_answer
-from helba.planning.security import max_log2_qp
 from helba.planning.sizes import message_bytes, switching_key_bytes
 from helba.planning.workload import inverse_steps, model_steps, root_steps, round_steps
+from helba.ring.security import max_log2_qp
 from tests.circuits.circuit_checks import Refresher
 from tests.engines import open_desk
 

@@ -11,8 +11,8 @@ from helba.errors import InvalidInput
 from helba.planning.parameters import Parameters, insecure_parameters
 from helba.planning.planner import make_plan
 from helba.planning.request import PlanRequest
-from helba.planning.security import RING_DIMS, SECURITY_LEVELS, max_log2_qp
 from helba.planning.selection import choose_parameters, largest_scale, possible_digits
+from helba.ring.security import RING_DIMS, SECURITY_LEVELS, max_log2_qp
 
 # Table 5.2 of ePrint 2024/463 for N = 2^13 to 2^17.
 TABLE = {

@@ -15,7 +15,7 @@ from typing import Any
 from helba.engine.keys import require_bootstrap
 from helba.errors import DamagedData, HelbaError
 from helba.planning.parameters import Parameters, insecure_parameters
-from helba.planning.security import RING_DIMS
+from helba.ring.security import RING_DIMS
 
 __all__ = ["Description", "Destination"]
 

@@ -34,8 +34,8 @@ from helba.experiments.rows import RowFile, write_text
 from helba.experiments.runner import Outcome, Row, policy_for, run_repetition, settings_for
 from helba.experiments.tuning import MOST_SEED, tune_radius, tuning_jobs
 from helba.planning.request import GAPS, KEY_MODES, LATENCIES, REFRESHES
-from helba.planning.security import SECURITY_LEVELS
 from helba.problems import Problem, make_problem
+from helba.ring.security import SECURITY_LEVELS
 
 __all__ = ["ENCRYPTED_ALGORITHMS", "ENGINES", "SingleRequest", "SingleRun", "run_single"]
 

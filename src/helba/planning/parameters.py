@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 from helba.errors import InvalidInput, require_choice, require_whole
-from helba.planning.security import require_modulus
+from helba.ring.security import require_modulus
 
 __all__ = ["SECRETS", "Parameters", "even_digits", "insecure_parameters"]
 

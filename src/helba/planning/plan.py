@@ -13,8 +13,8 @@ from helba.planning.flooding import bit_budget
 from helba.planning.noise import NoiseModel
 from helba.planning.parameters import Parameters
 from helba.planning.request import PlanRequest
-from helba.planning.security import max_log2_qp
 from helba.planning.sizes import outward_level, reencryption_key_bytes, working_bytes
+from helba.ring.security import max_log2_qp
 
 __all__ = ["Choice", "Plan"]
 

@@ -27,8 +27,8 @@ from helba.planning.search import (
     most_key_bytes,
     rotations_of,
 )
-from helba.planning.security import RING_DIMS, describe_ring
 from helba.planning.sizes import message_bytes, switching_key_bytes
+from helba.ring.security import RING_DIMS, describe_ring
 
 __all__ = ["make_plan"]
 

@@ -9,7 +9,7 @@ from helba.planning.draft import METHOD_MARGIN, Draft, Workshop
 from helba.planning.plan import Choice
 from helba.planning.precision import MOST_INVERSE_ERROR, trace_reach
 from helba.planning.score import ScoreLayout
-from helba.planning.security import describe_ring, max_log2_qp
+from helba.ring.security import describe_ring, max_log2_qp
 
 __all__ = ["explain"]
 

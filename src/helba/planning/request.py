@@ -8,7 +8,7 @@ from helba.bandits.settings import Settings
 from helba.errors import InvalidInput, require_between, require_choice, require_whole
 from helba.planning.parameters import MOST_SCALE_BITS
 from helba.planning.score import require_users
-from helba.planning.security import RING_DIMS, SECURITY_LEVELS
+from helba.ring.security import RING_DIMS, SECURITY_LEVELS
 
 __all__ = ["ARGMAX_CHOICES", "GAPS", "KEY_MODES", "LATENCIES", "REFRESHES", "PlanRequest"]
 

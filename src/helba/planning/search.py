@@ -32,11 +32,11 @@ from helba.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
 from helba.planning.precision import COMFORTABLE_INVERSE
 from helba.planning.request import PlanRequest
 from helba.planning.score import ScoreLayout, choose_score_layout
-from helba.planning.security import RING_DIMS
 from helba.planning.selection import largest_scale, possible_digits
 from helba.planning.sizes import switching_key_bytes
 from helba.planning.stages import power_stages, steps_of
 from helba.planning.workload import model_steps
+from helba.ring.security import RING_DIMS
 
 __all__ = [
     "MOST_DEPTH",

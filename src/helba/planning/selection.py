@@ -16,7 +16,7 @@ from helba.planning.parameters import (
     Parameters,
     even_digits,
 )
-from helba.planning.security import RING_DIMS, max_log2_qp
+from helba.ring.security import RING_DIMS, max_log2_qp
 
 __all__ = ["choose_parameters", "largest_scale", "possible_digits"]
 

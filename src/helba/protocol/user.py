@@ -5,8 +5,8 @@ its own. (Where keys are "shared" both are the same; where they are "switched" i
 own key, too.)
 
 It also helps when an update is due, and with its own rounds: it answers refreshes, checks and
-openings, whose ciphertexts show it nothing but noise. Nothing that it sends tells the server which
-arm it played, what it earned, or whether a decryption failed.
+openings, whose ciphertexts show it nothing but noise. Nothing that it sends tells a server that
+follows the protocol which arm it played, what it earned, or whether a decryption failed.
 """
 
 from __future__ import annotations

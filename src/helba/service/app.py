@@ -24,7 +24,7 @@ from helba.service.settings import Limits
 
 __all__ = ["TenantLink", "make_app"]
 
-DESCRIPTION = """Linear contextual bandits that learn from data nobody can read.
+DESCRIPTION = """Linear contextual bandits that learn from encrypted data.
 
 Users and the key authority call with a bearer token. Messages are bytes; what is in them is under
 keys that this server does not have. Errors are problems (RFC 9457) with one line for a person.

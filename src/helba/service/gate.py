@@ -1,6 +1,7 @@
 """The process that reads what arrives, before anything else looks at it.
 
-It knows the deployment and public keys, nothing else: what would break it takes nothing along. A
+Its memory holds the deployment and public keys: what breaks it takes nothing along. It is no
+sandbox: it has the account and the files of the front, so it confines crashes, not code. A
 message that passes is of the wanted kind, in the name of the user whose token came with it, with
 ciphertexts of the right form; the front only ever sees the plain fields. Keys that pass have the
 form of their kind; whether they lead from here to their user, the chamber sees.

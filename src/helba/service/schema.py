@@ -41,7 +41,7 @@ class Health(BaseModel):
 
 
 class Party(BaseModel):
-    """Who learns what, and what it never learns."""
+    """One party: what it learns, and what it does not while all follow the protocol."""
 
     who: str
     learns: str

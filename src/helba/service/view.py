@@ -90,7 +90,7 @@ class View:
 
 
 def who_learns_what(deployment: Deployment) -> list[dict[str, str]]:
-    """Return what each party sees, and what it never does."""
+    """Return what each party sees, and what it does not while all follow the protocol."""
     told = "at most one bit a round: update the model or not"
     if deployment.settings.schedule == "public":
         told = "one bit an update, from its check: models are updated at times known beforehand"
@@ -104,12 +104,12 @@ def who_learns_what(deployment: Deployment) -> list[dict[str, str]]:
         {
             "who": "server",
             "learns": f"times, addresses, sizes (all of a kind are equal), who takes part, {told}",
-            "never": "contexts, rewards, scores, which arm was played, the model",
+            "never": "contexts, rewards, scores, arms, the model, unless it works with a user",
         },
         {
             "who": "user",
             "learns": "its own recommendation, and of the model what the order of its own arms and "
             "the gaps of its own scores say; who helps with a refresh knows of an update",
-            "never": "anything else of the model, other users' data",
+            "never": "what its answers do not say; if it chooses its contexts, they say the model",
         },
     ]

@@ -7,7 +7,7 @@ from helba.errors import RunFailed
 from helba.experiments.reproduction.html import write_html
 from helba.experiments.reproduction.panel import Curve, Panel, draw_panels
 from helba.experiments.reproduction.section import Section, Table
-from helba.planning.security import max_log2_qp
+from helba.ring.security import max_log2_qp
 
 HOSTILE = "<script>alert(1)</script>\"'&<b onclick=x>"
 VOID = {"meta", "br", "hr", "img", "link", "input"}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from helba.engine.ckks.context import open_context
-from helba.engine.ckks.template import LEAST_SHARE
+from helba.engine.ckks.residue import LEAST_SHARE
 from helba.engine.description import Description
 from helba.errors import DamagedData, EngineError
 from helba.planning.parameters import Parameters

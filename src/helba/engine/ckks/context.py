@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from functools import lru_cache
@@ -12,9 +11,10 @@ import openfhe as fhe
 
 from helba.errors import EngineError
 from helba.planning.parameters import Parameters
-from helba.planning.security import max_log2_qp
+from helba.ring.ckks.context import LEVELS, moduli_of, reason_of
+from helba.ring.security import max_log2_qp
 
-__all__ = ["configure", "moduli_of", "open_context", "reason_of"]
+__all__ = ["configure", "open_context"]
 
 FEATURES = (
     fhe.PKE,
@@ -24,12 +24,6 @@ FEATURES = (
     fhe.ADVANCEDSHE,
     fhe.MULTIPARTY,
 )
-LEVELS = {
-    None: fhe.HEStd_NotSet,
-    128: fhe.HEStd_128_classic,
-    192: fhe.HEStd_192_classic,
-    256: fhe.HEStd_256_classic,
-}
 SECRETS = {"uniform": fhe.UNIFORM_TERNARY, "sparse": fhe.SPARSE_ENCAPSULATED}
 
 
@@ -55,11 +49,6 @@ def open_context(parameters: Parameters) -> Any:
     return context
 
 
-def reason_of(error: Exception) -> str:
-    """What OpenFHE says, without the place in its sources."""
-    return str(error).rsplit("(): ", 1)[-1].strip()
-
-
 def configure(parameters: Parameters) -> Any:
     """OpenFHE's request for these parameters."""
     request = fhe.CCParamsCKKSRNS()
@@ -75,14 +64,6 @@ def configure(parameters: Parameters) -> Any:
     request.SetKeySwitchTechnique(fhe.HYBRID)
     request.SetPREMode(fhe.INDCPA)  # the modes against honest re-encryption throw for CKKS
     return request
-
-
-def moduli_of(context: Any) -> tuple[int, ...]:
-    """The primes of the ciphertext modulus, the last one standing first."""
-    text = json.loads(fhe.Serialize(context, fhe.JSON))
-    parameters = text["value0"]["ptr_wrapper"]["data"]["cc"]["ptr_wrapper"]["data"]
-    ring = parameters["value0"]["value0"]["value0"]["elp"]["ptr_wrapper"]["data"]
-    return tuple(int(p["ptr_wrapper"]["data"]["value0"]["cm"]["v"]) for p in ring["p"])
 
 
 def _require_promise(context: Any, parameters: Parameters) -> None:

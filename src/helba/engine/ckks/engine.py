@@ -17,18 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from helba.engine.ckks.context import open_context, reason_of
+from helba.engine.ckks.context import open_context
 from helba.engine.ckks.correction import DivisionCorrection
 from helba.engine.ckks.exchanges import CkksExchanges
 from helba.engine.ckks.polynomial import encoder_of
-from helba.engine.ckks.process import require_own_randomness
+from helba.engine.ckks.residue import pack_residues, read_residues
 from helba.engine.ckks.summing import ResidueSum
-from helba.engine.ckks.template import (
-    COEFFICIENTS,
-    EVALUATIONS,
-    pack_residues,
-    read_residues,
-)
 from helba.engine.ckks.wire import LIBRARY, CiphertextForm
 from helba.engine.collecting import PayloadSum
 from helba.engine.engine import Engine
@@ -37,6 +31,9 @@ from helba.engine.leaving import draw_coefficient_flood, draw_slot_flood
 from helba.engine.primitives import Array
 from helba.engine.vector import Body
 from helba.errors import EngineError
+from helba.ring.ckks.context import reason_of
+from helba.ring.ckks.process import require_own_randomness
+from helba.ring.ckks.template import COEFFICIENTS, EVALUATIONS
 
 __all__ = ["CkksEngine"]
 

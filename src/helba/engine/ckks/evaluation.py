@@ -25,23 +25,18 @@ import numpy as np
 import openfhe as fhe
 
 from helba.engine.ckks.context import open_context
-from helba.engine.ckks.ownership import find_entry, forget_keys
-from helba.engine.ckks.process import require_own_randomness
-from helba.engine.ckks.template import (
-    Residues,
-    Template,
-    find_rows,
-    gather_rows,
-    pack_residues,
-    read_residues,
-    require_entropy,
-)
-from helba.engine.ckks.wire import parse, require_tag
+from helba.engine.ckks.ownership import find_entry
+from helba.engine.ckks.residue import pack_residues, read_residues, read_rows, require_entropy
+from helba.engine.ckks.wire import require_tag
 from helba.engine.description import Description
 from helba.engine.keys import EvaluationKey
 from helba.errors import DamagedData, EngineError, MissingKey
 from helba.planning.bootstrap import BOOTSTRAP_BUDGET
 from helba.planning.parameters import Parameters
+from helba.ring.ckks.form import parse
+from helba.ring.ckks.keymap import forget_keys
+from helba.ring.ckks.process import require_own_randomness
+from helba.ring.ckks.template import Residues, Template, find_rows, gather_rows
 
 __all__ = ["dump_evaluation_key", "load_evaluation_keys", "switching_template"]
 
@@ -98,12 +93,12 @@ def _insert(packed: dict[int, memoryview], *, description: Description, tag: str
     maps: Any = fhe.CryptoContext
     parameters = description.parameters
     samples = _samples(parameters).with_tag(tag)
-    residues = samples.product.read(packed[_PRODUCT])
+    residues = read_rows(packed[_PRODUCT], template=samples.product)
     product = parse(fhe.DeserializeEvalKeyString, samples.product.fill(residues))
     groups = []
     for automorphism in _automorphisms(parameters, description.rotations):
         template = samples.rotation_by(automorphism)
-        residues = template.read(packed[automorphism])
+        residues = read_rows(packed[automorphism], template=template)
         groups.append(parse(fhe.DeserializeEvalKeyMapString, template.fill(residues)))
     if description.bootstrap_slots:
         extra = _bootstrap(parameters, description.bootstrap_slots)

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from helba.engine.ckks.process import require_own_randomness
 from helba.engine.ckks.share import decode_coefficients, flood_shares, join_shares
-from helba.engine.ckks.template import Residues
 from helba.engine.ckks.wire import CiphertextForm
 from helba.engine.keys import PublicKey, Recipient, SecretKey
 from helba.engine.masking import Masking
 from helba.engine.primitives import Array
 from helba.engine.vector import Body
 from helba.errors import DamagedData
+from helba.ring.ckks.process import require_own_randomness
+from helba.ring.ckks.template import Residues
 
 __all__ = ["CkksExchanges"]
 

@@ -14,17 +14,15 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-import openfhe as fhe
 
 from helba.engine.description import Description
 from helba.engine.keys import EvaluationKey
+from helba.ring.ckks.keymap import forget_keys
 
-__all__ = ["changing_maps", "find_entry", "forget_keys", "own_keys", "remove_unused_keys"]
+__all__ = ["changing_maps", "find_entry", "own_keys", "remove_unused_keys"]
 
 
 @dataclass
@@ -83,19 +81,3 @@ def remove_unused_keys() -> None:
                 ownerless.add(tag)
         if ownerless:
             forget_keys(ownerless)
-
-
-def forget_keys(tags: Collection[str]) -> None:
-    """Remove the evaluation keys of these tags from the maps of the process."""
-    maps: Any = fhe.CryptoContext
-    with _lock:
-        products = dict(maps.GetAllEvalMultKeys())
-        rotations = dict(maps.GetAllEvalAutomorphismKeys())
-        fhe.ClearEvalMultKeys()
-        maps.ClearEvalAutomorphismKeys()
-        for owner, keys in products.items():
-            if owner not in tags:
-                maps.InsertEvalMultKey(keys, owner)
-        for owner, keys in rotations.items():
-            if owner not in tags:
-                maps.InsertEvalAutomorphismKey(keys, owner)

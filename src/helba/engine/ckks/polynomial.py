@@ -14,11 +14,12 @@ import numpy as np
 import openfhe as fhe
 from numpy.typing import NDArray
 
-from helba.engine.ckks.context import configure, moduli_of, open_context
-from helba.engine.ckks.process import require_own_randomness
+from helba.engine.ckks.context import configure, open_context
 from helba.engine.primitives import Array
 from helba.errors import EngineError
 from helba.planning.parameters import Parameters
+from helba.ring.ckks.context import moduli_of
+from helba.ring.ckks.process import require_own_randomness
 
 __all__ = ["PolynomialEncoder", "encoder_of"]
 

@@ -17,11 +17,13 @@ import openfhe as fhe
 from numpy.typing import NDArray
 
 from helba.engine.ckks.evaluation import switching_template
-from helba.engine.ckks.template import find_rows, gather_rows, pack_residues, read_residues
-from helba.engine.ckks.wire import parse, require_tag
+from helba.engine.ckks.residue import pack_residues, read_residues
+from helba.engine.ckks.wire import require_tag
 from helba.engine.keys import ReencryptionKey
 from helba.errors import EngineError
 from helba.planning.parameters import Parameters
+from helba.ring.ckks.form import parse
+from helba.ring.ckks.template import find_rows, gather_rows
 
 __all__ = ["dump_reencryption_key", "load_reencryption_key"]
 

@@ -13,8 +13,7 @@ from helba.engine.ckks.admission import admit_choice, admit_key
 from helba.engine.ckks.context import open_context
 from helba.engine.ckks.engine import CkksEngine
 from helba.engine.ckks.evaluation import dump_evaluation_key, load_evaluation_keys
-from helba.engine.ckks.ownership import changing_maps, forget_keys, own_keys
-from helba.engine.ckks.process import require_own_randomness
+from helba.engine.ckks.ownership import changing_maps, own_keys
 from helba.engine.ckks.reencryption import dump_reencryption_key, load_reencryption_key
 from helba.engine.ckks.wire import (
     LIBRARY,
@@ -42,6 +41,8 @@ from helba.engine.scheme import Scheme
 from helba.errors import WrongVector
 from helba.planning.bootstrap import BOOTSTRAP_BUDGET
 from helba.planning.parameters import Parameters
+from helba.ring.ckks.keymap import forget_keys
+from helba.ring.ckks.process import require_own_randomness
 
 __all__ = ["CkksScheme"]
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from helba.engine.ckks.template import Residues
 from helba.engine.opening import draw_flood
 from helba.engine.primitives import Array
+from helba.ring.ckks.template import Residues
 
 __all__ = ["decode_coefficients", "flood_shares", "join_shares"]
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from helba.engine.ckks.template import Residues
+from helba.engine.ckks.residue import read_rows
 from helba.engine.ckks.wire import CiphertextForm
+from helba.ring.ckks.template import Residues
 
 __all__ = ["ResidueSum"]
 
@@ -31,7 +32,7 @@ class ResidueSum:
 
     def read(self, data: memoryview) -> Residues:
         """Return packed residues, or raise `DamagedData`."""
-        return self._form.template.read(data)
+        return read_rows(data, template=self._form.template)
 
     def add(self, payloads: Sequence[Residues]) -> None:
         """Add residues that were read."""

@@ -16,11 +16,13 @@ from typing import Any
 
 import openfhe as fhe
 
-from helba.engine.ckks.context import open_context, reason_of
-from helba.engine.ckks.process import require_own_randomness
-from helba.engine.ckks.template import EVALUATIONS, Residues, Template, pack_residues
+from helba.engine.ckks.context import open_context
+from helba.engine.ckks.residue import pack_residues, read_rows
 from helba.errors import DamagedData, EngineError
 from helba.planning.parameters import Parameters
+from helba.ring.ckks.form import parse
+from helba.ring.ckks.process import require_own_randomness
+from helba.ring.ckks.template import EVALUATIONS, Residues, Template
 
 __all__ = [
     "LIBRARY",
@@ -30,7 +32,6 @@ __all__ = [
     "identify",
     "load_public_key",
     "load_secret_key",
-    "parse",
     "require_tag",
 ]
 
@@ -94,7 +95,7 @@ class CiphertextForm:
 
     def load(self, packed: memoryview) -> Any:
         """Return the ciphertext with these residues, or raise `DamagedData`."""
-        return self.fill(self.template.read(packed))
+        return self.fill(read_rows(packed, template=self.template))
 
     def fill(self, residues: Residues) -> Any:
         """Return the ciphertext with these residues, which are known to be sound."""
@@ -116,7 +117,7 @@ def load_public_key(packed: memoryview, *, parameters: Parameters, tag: str) -> 
     """Return the public key with these residues and its identity, or raise `DamagedData`."""
     samples = _samples(parameters)
     template = samples.public.with_tag(require_tag(tag), old=samples.tag)
-    residues = template.read(packed)
+    residues = read_rows(packed, template=template)
     key = parse(fhe.DeserializePublicKeyString, template.fill(residues))
     return key, _identity(residues, parameters=parameters, tag=tag)
 
@@ -125,7 +126,9 @@ def load_secret_key(packed: memoryview, *, parameters: Parameters, tag: str) -> 
     """Return the secret key with these residues, or raise `DamagedData`."""
     samples = _samples(parameters)
     template = samples.secret.with_tag(require_tag(tag), old=samples.tag)
-    return parse(fhe.DeserializePrivateKeyString, template.fill(template.read(packed)))
+    return parse(
+        fhe.DeserializePrivateKeyString, template.fill(read_rows(packed, template=template))
+    )
 
 
 def identify(key: Any, *, parameters: Parameters) -> str:
@@ -181,16 +184,3 @@ def _shape(ciphertext: Any) -> tuple[Any, ...]:
         ciphertext.GetKeyTag(),
         ciphertext.GetEncodingType(),
     )
-
-
-def parse(reader: Any, data: bytes) -> Any:
-    """Return what one of OpenFHE's readers makes of a filled template."""
-    # Every object brings its context along. The one that is open already gets used; its tables
-    # would be computed again for the other, which takes half the time.
-    fhe.DisablePrecomputeCRTTablesAfterDeserializaton()
-    try:
-        return reader(data, fhe.BINARY)
-    except RuntimeError as error:
-        raise EngineError(f"OpenFHE cannot read its own form: {reason_of(error)}") from error
-    finally:
-        fhe.EnablePrecomputeCRTTablesAfterDeserializaton()

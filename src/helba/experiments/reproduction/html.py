@@ -16,7 +16,7 @@ from typing import Any
 from helba.experiments.reproduction.section import Figure, Section, Table
 from helba.experiments.reproduction.vector import inline_svg
 from helba.experiments.rows import write_text
-from helba.planning.security import describe_ring, max_log2_qp
+from helba.ring.security import describe_ring, max_log2_qp
 
 __all__ = ["write_html"]
 

@@ -18,7 +18,7 @@ from helba.experiments.reproduction.security_level import (
 )
 from helba.experiments.reproduction.toy import describe_run
 from helba.experiments.reproduction.unit import Results, Unit
-from helba.planning.security import describe_ring, max_log2_qp, require_modulus
+from helba.ring.security import describe_ring, max_log2_qp, require_modulus
 
 __all__ = ["assemble", "units"]
 

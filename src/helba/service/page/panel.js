@@ -73,7 +73,7 @@ function showLearns(rows) {
   body.replaceChildren(...rows.map((row) => {
     const line = document.createElement("tr");
     line.setAttribute("role", "row");
-    for (const [name, label] of [["who", "who"], ["learns", "learns"], ["never", "never learns"]]) {
+    for (const [name, label] of [["who", "who"], ["learns", "learns"], ["never", "does not learn, if all follow the protocol"]]) {
       const cell = document.createElement(name === "who" ? "th" : "td");
       cell.setAttribute("role", name === "who" ? "rowheader" : "cell");
       if (name === "who") cell.scope = "row";

@@ -1,13 +1,9 @@
-"""What OpenFHE's serialised objects have in common: all but their residues.
+"""The structure of OpenFHE's serialised objects, without their residues.
 
 OpenFHE's reader takes whatever structure it is given: no polynomials at all, forty of them, false
 levels, other contexts, residues past their modulus; some of that ends in a crash. So structure does
 not travel here. A template is the serialised form of an object that was made in this process, cut
 at its residues; only residues come from outside, and they are checked before they are put in.
-
-Residues of ciphertexts and keys look uniform, so they cannot be packed below their entropy: what is
-much shorter is not unpacked. A row of nothing but zeros is none either. Such are the polynomials of
-a ciphertext that hides nothing, of a vector minus itself for example.
 
 A row of residues stands in the serialised form as the ring dimension (64 bits), the residues (64
 bits each), their modulus (64 bits) and the form (32 bits): 0 for evaluations, 1 for coefficients.
@@ -15,35 +11,25 @@ bits each), their modulus (64 bits) and the form (32 bits): 0 for evaluations, 1
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from helba.engine.packing import pack_words, unpack_words
-from helba.errors import DamagedData, EngineError
+from helba.errors import EngineError
+from helba.ring.integer import Residues
 
 __all__ = [
     "COEFFICIENTS",
     "EVALUATIONS",
-    "LEAST_SHARE",
     "Residues",
     "Template",
     "find_rows",
     "gather_rows",
-    "pack_residues",
-    "read_residues",
-    "require_entropy",
 ]
 
-Residues = NDArray[np.uint64]
-
 EVALUATIONS, COEFFICIENTS = 0, 1
-
-LEAST_SHARE = 0.9  # of the entropy of uniform residues, in what they are packed to
 
 _LENGTH = struct.Struct("<Q")
 _END = struct.Struct("<QI")
@@ -87,10 +73,6 @@ class Template:
         offsets = find_rows(data, ring_dim=self.ring_dim, moduli=self.moduli, form=self.form)
         return gather_rows(data, offsets, ring_dim=self.ring_dim)
 
-    def read(self, packed: memoryview) -> Residues:
-        """Return the residues that were packed, checked, or raise `DamagedData`."""
-        return read_residues(packed, ring_dim=self.ring_dim, moduli=self.moduli)
-
     def fill(self, residues: Residues) -> bytes:
         """Return the serialised object with `residues`, one row for each modulus."""
         parts: list[bytes | memoryview] = [self.chunks[0]]
@@ -107,32 +89,6 @@ class Template:
             else:
                 parts += [chunk[: -_LENGTH.size], _LENGTH.pack(0)]
         return b"".join([*parts, self.chunks[-1]])
-
-
-def pack_residues(residues: Residues) -> bytes:
-    """Return the rows packed; `EngineError` if one is all zeros."""
-    if not residues.max(axis=1).all():
-        raise EngineError("this holds no encryption: whoever gets it could read it without a key")
-    return pack_words(residues)
-
-
-def read_residues(packed: memoryview, *, ring_dim: int, moduli: Sequence[int]) -> Residues:
-    """Return one row for each modulus, each residue below it, or raise `DamagedData`."""
-    require_entropy(packed, ring_dim=ring_dim, moduli=moduli)
-    words = unpack_words(packed, count=len(moduli) * ring_dim).reshape(len(moduli), ring_dim)
-    largest = words.max(axis=1)
-    if (largest >= np.array(moduli, dtype=np.uint64)).any():
-        raise DamagedData("a residue is not below its modulus")
-    if not largest.all():
-        raise DamagedData("a row of residues is all zeros: that hides nothing")
-    return words
-
-
-def require_entropy(packed: memoryview, *, ring_dim: int, moduli: Sequence[int]) -> None:
-    """Raise `DamagedData` for what is too short to be uniform residues, without unpacking it."""
-    bits = ring_dim * sum(math.log2(modulus) for modulus in moduli)
-    if 8 * len(packed) < LEAST_SHARE * bits:
-        raise DamagedData("the packed residues are shorter than residues can be")
 
 
 def find_rows(

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from helba.errors import InvalidInput
-from helba.planning.security import (
+from helba.ring.security import (
     RING_DIMS,
     SECURITY_LEVELS,
     least_ring_dim,

@@ -1,0 +1,70 @@
+"""Ciphertexts as polynomials with numbers in their coefficients.
+
+A product of two ciphertexts is a convolution modulo X^N + 1, so inner products, matrix products and
+outer products come out of one product, without rotations. What is opened is opened behind a uniform
+mask, to two shares; shares can be compared (`helba.garbling`) or encrypted again in another
+arrangement, with all primes back.
+
+    keys = make_keys(choose_parameters(security=128))
+    ring = Ring(keys.public, evaluation_key=keys.evaluation)      # the server: public keys only
+    opener = Opener(keys.secret, public_key=keys.public)
+
+    model = ring.encrypt([3, 4], places=[0, 1], scale=1.0, peak=2**20, primes=2)
+    ...
+
+Layers: `parameters` and `security` (what is allowed), `noise` (certificates), `ciphertext`, `ring`
+and `opener` (what the parties do), `share` and `rearrangement` (openings), `pad` (inputs as
+shares), `wire` (bytes), and two backends behind `backend`: `ckks`, which is OpenFHE, and
+`simulate`, in the clear.
+"""
+
+from __future__ import annotations
+
+from helba.ring.ciphertext import Ciphertext, describe_share
+from helba.ring.key import (
+    EvaluationKey,
+    KeyPair,
+    PublicKey,
+    Recipient,
+    ReencryptionKey,
+    SecretKey,
+)
+from helba.ring.keygen import BACKENDS, make_keys, make_reencryption_key
+from helba.ring.noise import DEVIATIONS, Bound
+from helba.ring.opener import Opener
+from helba.ring.parameters import (
+    PRIMES,
+    RingParameters,
+    choose_parameters,
+    insecure_parameters,
+)
+from helba.ring.rearrangement import Move, Rearrangement
+from helba.ring.ring import Ring
+from helba.ring.share import Mask, Opening, Share
+
+__all__ = [
+    "BACKENDS",
+    "DEVIATIONS",
+    "PRIMES",
+    "Bound",
+    "Ciphertext",
+    "EvaluationKey",
+    "KeyPair",
+    "Mask",
+    "Move",
+    "Opener",
+    "Opening",
+    "PublicKey",
+    "Rearrangement",
+    "Recipient",
+    "ReencryptionKey",
+    "Ring",
+    "RingParameters",
+    "SecretKey",
+    "Share",
+    "choose_parameters",
+    "describe_share",
+    "insecure_parameters",
+    "make_keys",
+    "make_reencryption_key",
+]

@@ -1,0 +1,112 @@
+"""The small interface that both engines fulfil: bodies of ciphertexts in, bodies out.
+
+A backend knows neither scales nor bounds; `helba.ring.ring` keeps them and checks everything before
+it calls. Payloads of keys and bodies are opaque. A body with p primes is a pair of polynomials
+(first, second) with first + second s = message + error modulo the first p primes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from helba.ring.integer import Integers, Residues
+from helba.ring.parameters import RingParameters
+from helba.ring.place import Places
+
+__all__ = ["Backend"]
+
+
+class Backend(ABC):
+    """Polynomials of `parameters`, encrypted."""
+
+    name: str
+
+    def __init__(self, parameters: RingParameters) -> None:
+        self.parameters = parameters
+
+    @property
+    def library_seconds(self) -> float:
+        """Seconds spent so far in the library behind the backend, if there is one."""
+        return 0.0
+
+    # -- keys
+
+    @abstractmethod
+    def make_keys(self, *, automorphism: int | None) -> tuple[bytes, Any, Any, Any]:
+        """Return the key's id, and the payloads of the secret, public and evaluation key."""
+
+    @abstractmethod
+    def make_reencryption(self, secret: Any, public: Any) -> Any:
+        """Return the payload of a re-encryption key to the owner of `public`."""
+
+    # -- encryption
+
+    @abstractmethod
+    def encrypt(self, public: Any, values: Integers, places: Places) -> Any:
+        """Return a fresh body with three primes; values are taken modulo the first two, centred."""
+
+    @abstractmethod
+    def encrypt_zero(self, public: Any, *, primes: int) -> Any:
+        """Return a fresh body of 0."""
+
+    @abstractmethod
+    def add_values(self, body: Any, values: Integers, places: Places, *, primes: int) -> Any:
+        """Return the body with integers added, taken as by `encrypt`."""
+
+    # -- arithmetic
+
+    @abstractmethod
+    def add(self, first: Any, second: Any) -> Any:
+        """Return the sum of two bodies with equally many primes."""
+
+    @abstractmethod
+    def sum(self, bodies: Sequence[Any]) -> Any:
+        """Return the sum of one or more bodies with equally many primes."""
+
+    @abstractmethod
+    def negate(self, body: Any) -> Any:
+        """Return the body of the negative message."""
+
+    @abstractmethod
+    def product(self, first: Any, second: Any, *, evaluation: Any, primes: int) -> Any:
+        """Return the product modulo X^N + 1, relinearised, divided by the last prime."""
+
+    @abstractmethod
+    def multiply(self, body: Any, factor: int, *, primes: int) -> Any:
+        """Return `factor` times the body, divided by the last prime."""
+
+    @abstractmethod
+    def automorphism(self, body: Any, *, evaluation: Any, exponent: int) -> Any:
+        """Return the body of m(X^exponent)."""
+
+    @abstractmethod
+    def drop(self, body: Any, *, primes: int) -> Any:
+        """Return the body modulo fewer primes."""
+
+    @abstractmethod
+    def reencrypt(self, body: Any, key: Any, *, recipient_id: bytes) -> Any:
+        """Return the body under the recipient's key."""
+
+    # -- opening
+
+    @abstractmethod
+    def split(self, body: Any, places: Places, *, primes: int) -> tuple[Residues, Residues]:
+        """Return the first polynomial's coefficients at `places`, and the second, evaluated."""
+
+    @abstractmethod
+    def open_second(self, second: Residues, secret: Any, places: Places) -> Residues:
+        """Return the coefficients of second s at `places`: the owner's part of an opening."""
+
+    # -- wire
+
+    @abstractmethod
+    def dump(self, kind: str, payload: Any, *, primes: int, automorphism: int | None) -> bytes:
+        """Return a ciphertext's body or a key's payload as bytes; see `helba.ring.wire`."""
+
+    @abstractmethod
+    def load(
+        self, kind: str, data: memoryview, *, primes: int, key_id: bytes, automorphism: int | None
+    ) -> Any:
+        """Return the body or payload that was dumped, or raise `DamagedData`."""

@@ -1,0 +1,59 @@
+"""Making keys, and the backends that they are of."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from helba.errors import InvalidInput, WrongVector, require_choice
+from helba.ring.backend import Backend
+from helba.ring.key import EvaluationKey, KeyPair, PublicKey, ReencryptionKey, SecretKey
+from helba.ring.parameters import RingParameters
+
+__all__ = ["BACKENDS", "find_backend", "make_keys", "make_reencryption_key"]
+
+BACKENDS = ("openfhe", "simulate")
+
+
+def find_backend(name: str, parameters: RingParameters) -> Backend:
+    """Return the backend of that name; OpenFHE is loaded when it is first asked for."""
+    require_choice("backend", name, BACKENDS)
+    backend: Backend
+    if name == "simulate":
+        backend = import_module("helba.ring.simulate").simulate_backend(parameters)
+    else:
+        backend = import_module("helba.ring.ckks.backend").open_backend(parameters)
+    return backend
+
+
+def make_keys(
+    parameters: RingParameters, *, backend: str = "openfhe", automorphism: int | None = None
+) -> KeyPair:
+    """Draw a key pair with its evaluation key; `automorphism` s lets it take X to X^s."""
+    if automorphism is not None and (
+        automorphism % 4 != 1 or not 1 < automorphism < 2 * parameters.ring_dim
+    ):
+        raise InvalidInput("automorphism", automorphism, "1 modulo 4, from 5 to 2 N")
+    engine = find_backend(backend, parameters)
+    key_id, secret, public, evaluation = engine.make_keys(automorphism=automorphism)
+    return KeyPair(
+        secret=SecretKey(backend=engine, key_id=key_id, payload=secret),
+        public=PublicKey(backend=engine, key_id=key_id, payload=public),
+        evaluation=EvaluationKey(
+            backend=engine, key_id=key_id, payload=evaluation, automorphism=automorphism
+        ),
+    )
+
+
+def make_reencryption_key(secret_key: SecretKey, *, to: PublicKey) -> ReencryptionKey:
+    """Return the key that hands ciphertexts on from the owner of `secret_key` to that of `to`.
+
+    It holds the secret key encrypted to the recipient: server and recipient together have it.
+    """
+    if secret_key.backend is not to.backend:
+        raise WrongVector("the two keys have other parameters or another backend")
+    return ReencryptionKey(
+        backend=secret_key.backend,
+        key_id=secret_key.key_id,
+        recipient_id=to.key_id,
+        payload=secret_key.backend.make_reencryption(secret_key.payload, to.payload),
+    )

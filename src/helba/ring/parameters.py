@@ -1,0 +1,168 @@
+"""Parameters of the ring: a `RingParameters` object exists only if it meets its security level.
+
+A ciphertext has two polynomials modulo X^N + 1 and modulo the product of at most three primes. A
+fresh one has all three; every product spends one. The first prime is what is left at the end, the
+middle primes are what products divide by. Key switching uses one more prime, P, of 60 bits, and
+cuts the modulus into three digits of one prime each.
+
+The primes are those that OpenFHE 1.6.1 takes for these sizes: the largest one below 2^first_bits,
+and for the middle ones the nearest below and above 2^middle_bits, all of them 1 modulo 2N. They are
+computed here, so that the simulator has them too; the OpenFHE backend refuses to work if they
+differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from helba.errors import InvalidInput, require_whole
+from helba.ring.security import RING_DIMS, describe_ring, max_log2_qp, require_modulus
+
+__all__ = [
+    "FIRST_BITS",
+    "MIDDLE_BITS",
+    "PRIMES",
+    "RingParameters",
+    "choose_parameters",
+    "insecure_parameters",
+]
+
+PRIMES = 3
+FIRST_BITS = 55
+MIDDLE_BITS = 49
+AUXILIARY_BITS = 60
+# From 56 bits on OpenFHE takes two primes for P.
+MOST_FIRST_BITS = 55
+# Two primes carry a share: with 95 bits a message of 2^54 wraps with probability 2^-40.
+LEAST_SHARE_BITS = 95
+# The middle primes stand on both sides of 2^middle_bits; together they stay below this excess.
+EXCESS_BITS = 1
+_UNCHECKED = object()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RingParameters:
+    """The ring of dimension `ring_dim` with primes of `first_bits` and twice `middle_bits`.
+
+    `security` is None only for `insecure_parameters`.
+    """
+
+    ring_dim: int
+    security: int | None
+    first_bits: int = FIRST_BITS
+    middle_bits: int = MIDDLE_BITS
+    _checked: object = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        require_whole("ring_dim", self.ring_dim, least=1 << 4, most=1 << 17)
+        require_whole("first_bits", self.first_bits, least=40, most=MOST_FIRST_BITS)
+        require_whole("middle_bits", self.middle_bits, least=40, most=self.first_bits - 1)
+        if self.ring_dim & (self.ring_dim - 1):
+            raise InvalidInput("ring_dim", self.ring_dim, "a power of two")
+        if self.first_bits + self.middle_bits < LEAST_SHARE_BITS:
+            raise InvalidInput(
+                "first_bits + middle_bits",
+                self.first_bits + self.middle_bits,
+                f"at least {LEAST_SHARE_BITS}, or shares wrap around too often",
+            )
+        if self.security is None:
+            if self._checked is not _UNCHECKED:
+                raise InvalidInput("security", None, "one of 128, 192, 256")
+            object.__setattr__(self, "_checked", None)
+            return
+        require_modulus(self.log2_qp, ring_dim=self.ring_dim, security=self.security)
+
+    @property
+    def log2_qp(self) -> int:
+        """Bits of the modulus that security depends on, at most."""
+        return self.first_bits + 2 * self.middle_bits + EXCESS_BITS + AUXILIARY_BITS
+
+    @cached_property
+    def moduli(self) -> tuple[int, int, int]:
+        """The primes; the first one is the last that is left."""
+        return _find_moduli(self.ring_dim, self.first_bits, self.middle_bits)
+
+    @cached_property
+    def share_modulus(self) -> int:
+        """The product of the first two primes, modulo which values are shared and reopened."""
+        return self.moduli[0] * self.moduli[1]
+
+    def modulus(self, primes: int) -> int:
+        """Return the product of the first `primes` primes."""
+        product = 1
+        for prime in self.moduli[:primes]:
+            product *= prime
+        return product
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """Eight bytes that name these parameters; data of one fingerprint never meets another's."""
+        text = f"{self.ring_dim} {self.first_bits} {self.middle_bits} {self.security}"
+        return hashlib.blake2b(text.encode(), digest_size=8).digest()
+
+
+def choose_parameters(
+    *, security: int = 128, first_bits: int = FIRST_BITS, middle_bits: int = MIDDLE_BITS
+) -> RingParameters:
+    """Return the smallest ring that carries primes of these sizes at `security` bits.
+
+    `InvalidInput` names the nearest sizes that fit if no ring of the table does.
+    """
+    needed = first_bits + 2 * middle_bits + EXCESS_BITS + AUXILIARY_BITS
+    for ring_dim in RING_DIMS:
+        if needed <= max_log2_qp(ring_dim, security=security):
+            return RingParameters(
+                ring_dim=ring_dim,
+                security=security,
+                first_bits=first_bits,
+                middle_bits=middle_bits,
+            )
+    largest = RING_DIMS[-1]
+    limit = max_log2_qp(largest, security=security)
+    raise InvalidInput(
+        "log2(QP)", needed, f"at most {limit}, the limit of N = {describe_ring(largest)}"
+    )
+
+
+def insecure_parameters(log2_ring_dim: int = 9) -> RingParameters:
+    """Return a small ring without any security, with the usual primes: for tests only."""
+    require_whole("log2_ring_dim", log2_ring_dim, least=4, most=12)
+    return RingParameters(ring_dim=1 << log2_ring_dim, security=None, _checked=_UNCHECKED)
+
+
+@lru_cache(maxsize=64)
+def _find_moduli(ring_dim: int, first_bits: int, middle_bits: int) -> tuple[int, int, int]:
+    step = 2 * ring_dim
+    first = _nearest_prime(1 << first_bits, -step)
+    below = _nearest_prime(1 << middle_bits, -step)
+    return first, below, _nearest_prime(1 << middle_bits, step)
+
+
+def _nearest_prime(start: int, step: int) -> int:
+    """The first prime that is 1 modulo |step| when one goes from the multiple `start` by `step`."""
+    candidate = start - start % abs(step) + 1
+    if step < 0:
+        candidate += step
+    while not _is_prime(candidate):
+        candidate += step
+    return candidate
+
+
+def _is_prime(number: int) -> bool:
+    """Miller and Rabin's test; these bases decide it below 3.3e24 (Sorenson, Webster 2015)."""
+    odd, halvings = number - 1, 0
+    while odd % 2 == 0:
+        odd, halvings = odd // 2, halvings + 1
+    for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41):
+        power = pow(base, odd, number)
+        if power in (1, number - 1):
+            continue
+        for _ in range(halvings - 1):
+            power = power * power % number
+            if power == number - 1:
+                break
+        else:
+            return False
+    return True

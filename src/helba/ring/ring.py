@@ -1,0 +1,432 @@
+"""Computing without a secret key: encrypt, add, multiply, open behind a mask, reopen.
+
+A `Ring` holds public keys only. It knows the public side of each value (primes, scale, bound,
+noise), checks it before anything is computed, and leaves the polynomials to a backend: OpenFHE, or
+the simulator, which computes in the clear. Both refuse the same things with the same words.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from helba.errors import (
+    EngineError,
+    InvalidInput,
+    LevelsExhausted,
+    MissingKey,
+    OutOfRange,
+    WrongVector,
+    require_whole,
+)
+from helba.ring.ciphertext import Ciphertext
+from helba.ring.integer import (
+    Integers,
+    add_modulo,
+    as_integers,
+    draw_residues,
+    largest_of,
+)
+from helba.ring.key import EvaluationKey, PublicKey, Recipient
+from helba.ring.noise import (
+    Bound,
+    encryption_noise,
+    product_bound,
+    product_noise,
+    reencryption_noise,
+    rounding_noise,
+    switching_noise,
+)
+from helba.ring.pad import MOST_MULTIPLE, SHARE_MODULUS
+from helba.ring.parameters import PRIMES, RingParameters
+from helba.ring.place import Places, checked_places
+from helba.ring.rearrangement import Rearrangement
+from helba.ring.reopening import LIFT_FAILURE, describe_reopened, require_reopenable
+from helba.ring.share import NAME_BYTES, Carried, Mask, Opening
+
+__all__ = ["Ring"]
+
+SCALE_TOLERANCE = 2.0**-50  # what two scales may differ by, relatively, and still be added
+
+
+class Ring:
+    """Computes with ciphertexts under `public_key`; products need its evaluation key."""
+
+    def __init__(
+        self, public_key: PublicKey, *, evaluation_key: EvaluationKey | None = None
+    ) -> None:
+        if evaluation_key is not None and evaluation_key.key_id != public_key.key_id:
+            raise WrongVector("the evaluation key belongs to another public key")
+        self.public_key = public_key
+        self.evaluation_key = evaluation_key
+        self._backend = public_key.backend
+
+    @property
+    def parameters(self) -> RingParameters:
+        """The ring's parameters."""
+        return self._backend.parameters
+
+    # -- encryption
+
+    def encrypt(
+        self,
+        values: Any,
+        *,
+        places: Any,
+        scale: float,
+        peak: float,
+        norm: float | None = None,
+        primes: int = PRIMES,
+    ) -> Ciphertext:
+        """Encrypt integers at `places`, each at most `peak` in size, together at most `norm`.
+
+        The bounds are public and go with the ciphertext; values past them are refused, without
+        being quoted.
+        """
+        places, integers = self._checked_values(values, places=places, peak=peak)
+        if norm is not None and _norm_of(integers) > norm * (1.0 + SCALE_TOLERANCE):
+            raise InvalidInput("values", "longer ones", f"of norm {norm:g} at most, as announced")
+        bound = Bound.of(peak=peak, norm=norm, count=len(places))
+        fresh = self._fresh(scale=scale, bound=bound)
+        self._require_room(replace(fresh, primes=min(primes, 2)))
+        body = self._backend.encrypt(self.public_key.payload, integers, places)
+        return self.drop(replace(fresh, body=body), primes=primes)
+
+    def add_values(
+        self, ciphertext: Ciphertext, values: Any, *, places: Any, peak: float | None = None
+    ) -> Ciphertext:
+        """Add public integers at `places`; they count as `peak` in size, or as they are."""
+        self._require_own(ciphertext)
+        if peak is None:
+            peak = float(largest_of(as_integers(values)))
+        if not peak < self.parameters.share_modulus // 2:
+            raise InvalidInput("values", "a larger one", "below half of the first two primes")
+        places, integers = self._checked_values(values, places=places, peak=peak)
+        added = Bound.of(peak=peak, count=len(places))
+        made = self._require_room(
+            replace(ciphertext, bound=ciphertext.bound.plus(added, most=self.parameters.ring_dim))
+        )
+        body = self._backend.add_values(ciphertext.body, integers, places, primes=ciphertext.primes)
+        return replace(made, body=body)
+
+    # -- arithmetic
+
+    def add(self, first: Ciphertext, second: Ciphertext) -> Ciphertext:
+        """Add two messages of one scale; the one with more primes drops to the other."""
+        return self.sum([first, second])
+
+    def sum(self, ciphertexts: Sequence[Ciphertext], *, independent: bool = False) -> Ciphertext:
+        """Add messages of one scale, at the fewest primes that one of them has.
+
+        Errors add up like their bounds, unless the caller knows that they are `independent`, as
+        those of fresh encryptions are: then like their squares.
+        """
+        if not ciphertexts:
+            raise InvalidInput("ciphertexts", "none", "at least one")
+        for each in ciphertexts:
+            self._require_own(each)
+            if not math.isclose(each.scale, ciphertexts[0].scale, rel_tol=SCALE_TOLERANCE):
+                raise WrongVector(
+                    f"scales differ: {ciphertexts[0].scale:.17g} and {each.scale:.17g}"
+                )
+        primes = min(each.primes for each in ciphertexts)
+        lowered = [self.drop(each, primes=primes) for each in ciphertexts]
+        bound, noises = lowered[0].bound, [each.noise for each in lowered]
+        for each in lowered[1:]:
+            bound = bound.plus(each.bound, most=self.parameters.ring_dim)
+        made = self._require_room(
+            replace(
+                lowered[0],
+                bound=bound,
+                noise=math.hypot(*noises) if independent else math.fsum(noises),
+                failure=math.fsum(each.failure for each in lowered),
+            )
+        )
+        return replace(made, body=self._backend.sum([each.body for each in lowered]))
+
+    def negate(self, ciphertext: Ciphertext) -> Ciphertext:
+        """Return the negative message."""
+        self._require_own(ciphertext)
+        return replace(ciphertext, body=self._backend.negate(ciphertext.body))
+
+    def product(
+        self,
+        first: Ciphertext,
+        second: Ciphertext,
+        *,
+        terms: int | None = None,
+        independent: bool = False,
+    ) -> Ciphertext:
+        """Multiply modulo X^N + 1: a convolution of the coefficients. It spends one prime.
+
+        `terms` bounds how many products meet in one coefficient, where the layout knows;
+        `independent` says that the operands' errors have nothing to do with each other.
+        """
+        evaluation = self._require_evaluation()
+        self._require_own(first)
+        self._require_own(second)
+        primes = self._require_prime(min(first.primes, second.primes), "a product")
+        first, second = self.drop(first, primes=primes), self.drop(second, primes=primes)
+        made = self._require_room(
+            replace(
+                first,
+                primes=primes - 1,
+                scale=first.scale * second.scale / self.parameters.moduli[primes - 1],
+                bound=product_bound(
+                    first.bound,
+                    second.bound,
+                    parameters=self.parameters,
+                    primes=primes,
+                    terms=terms,
+                ),
+                noise=product_noise(
+                    (first.bound, first.noise),
+                    (second.bound, second.noise),
+                    parameters=self.parameters,
+                    primes=primes,
+                    independent=independent,
+                ),
+                failure=first.failure + second.failure,
+            )
+        )
+        body = self._backend.product(
+            first.body, second.body, evaluation=evaluation.payload, primes=primes
+        )
+        return replace(made, body=body)
+
+    def shrink(self, ciphertext: Ciphertext, *, factor: int) -> Ciphertext:
+        """Multiply by a public whole number and divide by the last prime, which is spent.
+
+        The numbers stay what they are: the scale follows.
+        """
+        self._require_own(ciphertext)
+        primes = self._require_prime(ciphertext.primes, "to shrink")
+        prime = self.parameters.moduli[primes - 1]
+        require_whole("factor", factor, least=1, most=prime - 1)
+        ratio = factor / prime
+        made = self._require_room(
+            replace(
+                ciphertext,
+                primes=primes - 1,
+                scale=ciphertext.scale * ratio,
+                bound=ciphertext.bound.scaled(ratio),
+                noise=math.hypot(ciphertext.noise * ratio, rounding_noise(self.parameters)),
+            )
+        )
+        body = self._backend.multiply(ciphertext.body, factor, primes=primes)
+        return replace(made, body=body)
+
+    def automorphism(self, ciphertext: Ciphertext) -> Ciphertext:
+        """Return m(X^s) for the s of the evaluation key."""
+        evaluation = self._require_evaluation()
+        self._require_own(ciphertext)
+        if evaluation.automorphism is None:
+            raise MissingKey("the evaluation key has no automorphism")
+        added = switching_noise(self.parameters, primes=ciphertext.primes)
+        made = self._require_room(replace(ciphertext, noise=math.hypot(ciphertext.noise, added)))
+        body = self._backend.automorphism(
+            ciphertext.body, evaluation=evaluation.payload, exponent=evaluation.automorphism
+        )
+        return replace(made, body=body)
+
+    def drop(self, ciphertext: Ciphertext, *, primes: int) -> Ciphertext:
+        """Return the same message modulo fewer primes; nothing is divided."""
+        require_whole("primes", primes, least=1, most=PRIMES)
+        if primes > ciphertext.primes:
+            left = _count_primes(ciphertext.primes)
+            raise LevelsExhausted(f"expected {primes} primes, got a ciphertext with {left}")
+        if primes == ciphertext.primes:
+            return ciphertext
+        made = self._require_room(replace(ciphertext, primes=primes))
+        return replace(made, body=self._backend.drop(ciphertext.body, primes=primes))
+
+    # -- opening
+
+    def open(
+        self, ciphertext: Ciphertext, *, places: Any, to: Recipient | None = None
+    ) -> tuple[Opening, Mask]:
+        """Mask the coefficients at `places` for the owner of the key, or for a recipient.
+
+        The ciphertext is handed on to the recipient's key first, then re-randomised by a fresh
+        encryption of 0 under the key it leaves with: otherwise the second polynomial would be a
+        function of what the opener itself encrypted. The mask is exactly uniform.
+        """
+        self._require_own(ciphertext)
+        if ciphertext.primes == PRIMES:
+            raise EngineError("drop a fresh ciphertext to two primes or one before it is opened")
+        places = checked_places(places, parameters=self.parameters)
+        public, body, noise = self.public_key, ciphertext.body, ciphertext.noise
+        if to is not None:
+            key, public = to.reencryption, to.public
+            if key.key_id != self.public_key.key_id or key.recipient_id != public.key_id:
+                raise WrongVector("the re-encryption key does not lead from this key to theirs")
+            body = self._backend.reencrypt(body, key.payload, recipient_id=public.key_id)
+            noise = math.hypot(noise, reencryption_noise(self.parameters, primes=ciphertext.primes))
+        primes = ciphertext.primes
+        body = self._backend.add(body, self._backend.encrypt_zero(public.payload, primes=primes))
+        noise = math.hypot(noise, encryption_noise(self.parameters))
+        self._require_room(replace(ciphertext, noise=noise))
+        moduli = self.parameters.moduli[:primes]
+        first, second = self._backend.split(body, places, primes=primes)
+        mask = draw_residues(moduli, len(places))
+        name = secrets.token_bytes(NAME_BYTES)
+        opening = Opening(
+            name=name,
+            parameters=self.parameters,
+            key_id=public.key_id,
+            primes=primes,
+            second=second,
+            masked=add_modulo(first, mask, moduli),
+        )
+        carried = Carried(
+            parameters=self.parameters,
+            key_id=ciphertext.key_id,
+            scale=ciphertext.scale,
+            bound=ciphertext.bound,
+            noise=noise,
+            failure=ciphertext.failure,
+        )
+        return opening, Mask(
+            mask, places=places, parameters=self.parameters, name=name, carried=carried
+        )
+
+    def reopen(
+        self,
+        mask: Mask,
+        replies: Sequence[Ciphertext],
+        *,
+        rearrangements: Sequence[Rearrangement],
+        added: float = 0.0,
+        renew: bool = False,
+    ) -> list[Ciphertext]:
+        """Take the mask off what the opener encrypted again: fresh ciphertexts, all primes.
+
+        One reply belongs to each rearrangement, in order. The mask is spent. `added` is the
+        deviation of the noise that the opener has added, if any: the plan knows it.
+
+        With `renew` the integers that were opened count as the message, and the error they came
+        with as part of it. That is for iterations, which correct earlier errors: a bound that is
+        carried through every step would grow without end, so an analysis of the iteration takes
+        its place.
+        """
+        if len(replies) != len(rearrangements):
+            raise InvalidInput("replies", len(replies), f"{len(rearrangements)}, one for each")
+        for reply in replies:
+            self._require_own(reply)
+            if reply.primes != PRIMES:
+                raise WrongVector(f"a reply has {PRIMES} primes, not {reply.primes}")
+        carried = mask.carried
+        if carried.key_id != self.public_key.key_id:
+            raise WrongVector("the mask belongs to another key")
+        require_reopenable(mask, rearrangements)
+        made = [
+            self._require_room(describe_reopened(each, carried, added=added, renew=renew))
+            for each in rearrangements
+        ]
+        places, share = mask.places, mask.take_integers()
+        fresh = []
+        for ciphertext, reply, each in zip(made, replies, rearrangements, strict=True):
+            part = each.apply(share, places=places)
+            body = self._backend.add_values(reply.body, part, each.targets, primes=PRIMES)
+            fresh.append(replace(ciphertext, body=body))
+        return fresh
+
+    def add_shares(
+        self, pads: Ciphertext, shares: Any, *, places: Any, multiple: int, peak: float
+    ) -> Ciphertext:
+        """Add the server's shares of inputs to the opener's encryption of their pads.
+
+        The result holds the inputs times `multiple`, each at most `peak` in size before that, at
+        the scale that `pads` has. All inputs of a polynomial are added at once.
+        """
+        self._require_own(pads)
+        require_whole("multiple", multiple, least=1, most=MOST_MULTIPLE)
+        if not pads.is_masked:
+            raise WrongVector("expected the opener's encryption of pads, got another ciphertext")
+        places = checked_places(places, parameters=self.parameters)
+        numbers = as_integers(shares).astype(object)
+        if not len(numbers) == len(places) == pads.bound.count:
+            raise InvalidInput(
+                "shares",
+                f"{len(numbers)} for {len(places)} places",
+                f"one for each of the {pads.bound.count} pads",
+            )
+        if min(numbers) < 0 or max(numbers) >= SHARE_MODULUS:
+            raise InvalidInput("shares", "one outside", "from 0 to 2^96 - 1")
+        bound = Bound.of(peak=peak * multiple, count=len(places))
+        wrap = 2 * bound.peak / self.parameters.share_modulus + (peak + 1) / SHARE_MODULUS
+        if pads.primes == PRIMES:
+            wrap += LIFT_FAILURE
+        made = self._require_room(
+            replace(pads, bound=bound, failure=pads.failure + len(places) * wrap)
+        )
+        lifted = (numbers - SHARE_MODULUS) * multiple
+        body = self._backend.add_values(pads.body, lifted, places, primes=pads.primes)
+        return replace(made, body=body)
+
+    # -- bookkeeping
+
+    def _fresh(self, *, scale: float, bound: Bound) -> Ciphertext:
+        """The public side of a fresh encryption; it has no body yet."""
+        return Ciphertext(
+            body=None,
+            parameters=self.parameters,
+            key_id=self.public_key.key_id,
+            primes=PRIMES,
+            scale=1.0,
+            bound=bound,
+            noise=encryption_noise(self.parameters),
+        ).with_scale(scale)
+
+    def _checked_values(self, values: Any, *, places: Any, peak: float) -> tuple[Places, Integers]:
+        places = checked_places(places, parameters=self.parameters)
+        integers = as_integers(values)
+        if len(integers) != len(places):
+            raise InvalidInput("values", f"{len(integers)} of them", f"{len(places)}, one a place")
+        if largest_of(integers) > peak:
+            raise InvalidInput("values", "a larger one", f"at most {peak:g} in size, as announced")
+        return places, integers
+
+    def _require_own(self, ciphertext: Ciphertext) -> None:
+        if not isinstance(ciphertext, Ciphertext):
+            raise WrongVector(f"expected a Ciphertext, got {type(ciphertext).__name__}")
+        if ciphertext.parameters != self.parameters:
+            raise WrongVector("the ciphertext has other parameters")
+        if ciphertext.key_id != self.public_key.key_id:
+            raise WrongVector("the ciphertext belongs to another key")
+
+    def _require_evaluation(self) -> EvaluationKey:
+        if self.evaluation_key is None:
+            raise MissingKey("this needs the evaluation key, which this ring was not given")
+        return self.evaluation_key
+
+    def _require_prime(self, primes: int, what: str) -> int:
+        if primes < 2:
+            left = _count_primes(primes)
+            raise LevelsExhausted(f"{what} needs 2 primes, got a ciphertext with {left}: reopen it")
+        return primes
+
+    def _require_room(self, ciphertext: Ciphertext) -> Ciphertext:
+        """Return it; `OutOfRange` if a coefficient within its bounds may go around the modulus."""
+        if ciphertext.has_room:
+            return ciphertext
+        bits = math.log2(ciphertext.bound.peak + ciphertext.error_bound)
+        room = math.log2(self.parameters.modulus(ciphertext.primes) / 2)
+        raise OutOfRange(
+            f"integers of up to 2^{bits:.1f} do not fit {_count_primes(ciphertext.primes)}, which "
+            f"hold 2^{room:.1f}: lower the scale"
+        )
+
+
+def _count_primes(primes: int) -> str:
+    """Return the number with its noun."""
+    return "1 prime" if primes == 1 else f"{primes} primes"
+
+
+def _norm_of(integers: Integers) -> float:
+    return float(np.linalg.norm(integers.astype(np.float64)))

@@ -1,0 +1,323 @@
+"""The simulator: the same ring in the clear, with the same primes, scales and wrap-arounds.
+
+It hides nothing. A body is a polynomial in the clear, and the deviation that OpenFHE's errors would
+have by now, from the messages themselves and not from their bounds. Gaussian noise of that size is
+added where a value is opened, and values go around the modulus there as they would. Errors of one
+value in several places are independent here, which OpenFHE's are not. Products are by FFT in double
+precision: its error is below that noise for operands of up to 60 bits, and not beyond.
+
+Numbers that were just encrypted are kept as exact integers until they are multiplied: shares are as
+large as the modulus and cancel only exactly.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.errors import DamagedData
+from helba.ring.backend import Backend
+from helba.ring.integer import Integers, Residues, residues_of
+from helba.ring.key import KEY_ID_BYTES
+from helba.ring.noise import (
+    encryption_noise,
+    reencryption_noise,
+    rounding_noise,
+    switching_noise,
+)
+from helba.ring.parameters import RingParameters
+from helba.ring.place import Places
+
+__all__ = ["SimulatedBackend", "simulate_backend"]
+
+_COUNT = struct.Struct("<I")
+_NOISE = struct.Struct("<d")
+_HEAD_BYTES = 1 + _NOISE.size
+_EXACT_BYTES = 24  # of an integer modulo the share modulus, with its sign
+
+
+@dataclass(frozen=True, eq=False)
+class _Exact:
+    """Integers at places, the others are 0; `noise` is the deviation of the errors."""
+
+    values: Integers
+    places: Places
+    ring_dim: int
+    noise: float
+
+    @cached_property
+    def dense(self) -> _Dense:
+        coefficients = np.zeros(self.ring_dim)
+        coefficients[self.places] = self.values.astype(np.float64)
+        return _Dense(coefficients, self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class _Dense:
+    """All coefficients, as floats; `noise` is the deviation of the errors."""
+
+    coefficients: NDArray[np.float64]
+    noise: float
+
+    @property
+    def dense(self) -> _Dense:
+        return self
+
+    @cached_property
+    def norm(self) -> float:
+        """The Euclidean norm of the message."""
+        return float(np.linalg.norm(self.coefficients))
+
+    @cached_property
+    def spectrum(self) -> NDArray[np.complex128]:
+        """The values at every fourth odd power of exp(i pi/N), from which the others follow."""
+        half = len(self.coefficients) // 2
+        folded = self.coefficients[:half] + 1j * self.coefficients[half:]
+        values: NDArray[np.complex128] = np.fft.fft(folded * _twist(half))
+        return values
+
+
+NOTHING: Integers = np.zeros(0, dtype=np.int64)
+NOWHERE: Places = np.zeros(0, dtype=np.intp)
+
+
+@lru_cache(maxsize=16)
+def simulate_backend(parameters: RingParameters) -> SimulatedBackend:
+    """Return the simulator of these parameters, the same one every time."""
+    return SimulatedBackend(parameters)
+
+
+class SimulatedBackend(Backend):
+    """Polynomials in the clear."""
+
+    name = "simulate"
+
+    def __init__(self, parameters: RingParameters) -> None:
+        super().__init__(parameters)
+        self._random = np.random.default_rng()
+
+    def seed(self, seed: int) -> None:
+        """Make the simulated errors repeatable; masks never are."""
+        self._random = np.random.default_rng(seed)
+
+    # -- keys: names, and nothing behind them
+
+    def make_keys(self, *, automorphism: int | None) -> tuple[bytes, Any, Any, Any]:
+        """Draw a name."""
+        key_id = secrets.token_bytes(KEY_ID_BYTES)
+        return key_id, key_id, key_id, key_id
+
+    def make_reencryption(self, secret: Any, public: Any) -> Any:
+        """Join two names."""
+        return secret + public
+
+    # -- encryption
+
+    def encrypt(self, public: Any, values: Integers, places: Places) -> Any:
+        """Keep the integers, centred modulo the first two primes."""
+        return self._exact(values, places, noise=encryption_noise(self.parameters))
+
+    def encrypt_zero(self, public: Any, *, primes: int) -> Any:
+        """Keep nothing but its error."""
+        return self._exact(NOTHING, NOWHERE, noise=encryption_noise(self.parameters))
+
+    def add_values(self, body: Any, values: Integers, places: Places, *, primes: int) -> Any:
+        """Add the integers, centred modulo the first two primes."""
+        added = self.add(body, self._exact(values, places, noise=0.0))
+        return self.drop(added, primes=primes)
+
+    # -- arithmetic
+
+    def add(self, first: Any, second: Any) -> Any:
+        """Add; errors as if they were independent."""
+        noise = math.hypot(first.noise, second.noise)
+        if isinstance(second, _Exact) and not len(second.places):
+            return replace(first, noise=noise)
+        if not (isinstance(first, _Exact) and isinstance(second, _Exact)):
+            return _Dense(first.dense.coefficients + second.dense.coefficients, noise)
+        if np.array_equal(first.places, second.places):
+            return _Exact(first.values + second.values, first.places, self._degree, noise)
+        places = np.union1d(first.places, second.places)
+        total = np.zeros(len(places), dtype=object)
+        for each in (first, second):
+            total[np.searchsorted(places, each.places)] += each.values
+        return _Exact(total, places, self._degree, noise)
+
+    def sum(self, bodies: Sequence[Any]) -> Any:
+        """Add one after the other."""
+        total = bodies[0]
+        for body in bodies[1:]:
+            total = self.add(total, body)
+        return total
+
+    def negate(self, body: Any) -> Any:
+        """Negate."""
+        if isinstance(body, _Exact):
+            return _Exact(-body.values, body.places, self._degree, body.noise)
+        return _Dense(-body.coefficients, body.noise)
+
+    def product(self, first: Any, second: Any, *, evaluation: Any, primes: int) -> Any:
+        """Convolve, and divide by the last prime."""
+        left, right = first.dense, second.dense
+        half = self._degree // 2
+        folded = np.fft.ifft(left.spectrum * right.spectrum)
+        folded *= _untwist(half)
+        coefficients = np.empty(self._degree)
+        coefficients[:half], coefficients[half:] = folded.real, folded.imag
+        noise = math.hypot(
+            left.norm * right.noise,
+            right.norm * left.noise,
+            math.sqrt(self._degree) * left.noise * right.noise,
+            switching_noise(self.parameters, primes=primes),
+        )
+        return self._divide(coefficients, noise, primes=primes)
+
+    def multiply(self, body: Any, factor: int, *, primes: int) -> Any:
+        """Multiply, and divide by the last prime."""
+        dense = body.dense
+        return self._divide(dense.coefficients * factor, dense.noise * factor, primes=primes)
+
+    def automorphism(self, body: Any, *, evaluation: Any, exponent: int) -> Any:
+        """Send X^i to X^(i exponent), whose sign changes each time it goes around."""
+        powers = np.arange(self._degree) * exponent % (2 * self._degree)
+        signs = np.where(powers < self._degree, 1.0, -1.0)
+        moved = np.zeros(self._degree)
+        moved[powers % self._degree] = signs * body.dense.coefficients
+        return _Dense(moved, math.hypot(body.noise, switching_noise(self.parameters, primes=3)))
+
+    def drop(self, body: Any, *, primes: int) -> Any:
+        """Keep the message; integers as large as the share modulus go around it."""
+        if isinstance(body, _Exact) and primes <= 2:
+            return self._exact(body.values, body.places, noise=body.noise)
+        return body
+
+    def reencrypt(self, body: Any, key: Any, *, recipient_id: bytes) -> Any:
+        """Keep the message."""
+        noise = math.hypot(body.noise, reencryption_noise(self.parameters, primes=2))
+        return replace(body, noise=noise)
+
+    # -- opening
+
+    def split(self, body: Any, places: Places, *, primes: int) -> tuple[Residues, Residues]:
+        """Return message plus error as the first polynomial, and an empty second one."""
+        error = _whole(self._random.normal(0.0, body.noise, len(places)))
+        if isinstance(body, _Exact):
+            message = np.zeros(self._degree, dtype=object)
+            message[body.places] = body.values
+            found = message[places] + error
+        else:
+            found = _whole(body.coefficients[places]) + error
+        moduli = self.parameters.moduli[:primes]
+        return residues_of(found, moduli), np.zeros((primes, 0), dtype=np.uint64)
+
+    def open_second(self, second: Residues, secret: Any, places: Places) -> Residues:
+        """Return zeros: everything stands in the first polynomial."""
+        return np.zeros((len(second), len(places)), dtype=np.uint64)
+
+    # -- wire
+
+    def dump(self, kind: str, payload: Any, *, primes: int, automorphism: int | None) -> bytes:
+        """Return the polynomial in the clear, or the name of a key."""
+        if kind != "ciphertext":
+            return bytes(payload)
+        if isinstance(payload, _Dense):
+            coefficients: bytes = payload.coefficients.astype("<f8").tobytes()
+            return b"\x00" + _NOISE.pack(payload.noise) + coefficients
+        numbers = [int(v).to_bytes(_EXACT_BYTES, "little", signed=True) for v in payload.values]
+        places: bytes = payload.places.astype("<u4").tobytes()
+        head = b"\x01" + _NOISE.pack(payload.noise) + _COUNT.pack(len(numbers))
+        return head + places + b"".join(numbers)
+
+    def load(
+        self,
+        kind: str,
+        data: memoryview,
+        *,
+        primes: int,
+        key_id: bytes,
+        automorphism: int | None,
+    ) -> Any:
+        """Return what was dumped, or raise `DamagedData`."""
+        if kind != "ciphertext":
+            size = KEY_ID_BYTES * (2 if kind == "re-encryption key" else 1)
+            if len(data) != size or bytes(data[:KEY_ID_BYTES]) != key_id:
+                raise DamagedData(f"the simulated {kind} does not have the name that it claims")
+            return bytes(data)
+        if len(data) < _HEAD_BYTES:
+            raise DamagedData("the simulated ciphertext has another length")
+        (noise,) = _NOISE.unpack_from(data, 1)
+        if not (math.isfinite(noise) and noise >= 0):
+            raise DamagedData("the simulated ciphertext has no noise that makes sense")
+        if data[0] == 1:
+            return self._load_exact(data[_HEAD_BYTES:], noise)
+        if data[0] != 0 or len(data) != _HEAD_BYTES + 8 * self._degree:
+            raise DamagedData("the simulated ciphertext has another length")
+        coefficients = np.frombuffer(data[_HEAD_BYTES:], dtype="<f8").astype(np.float64)
+        if not np.isfinite(coefficients).all():
+            raise DamagedData("a simulated coefficient is not finite")
+        return _Dense(coefficients, noise)
+
+    def _load_exact(self, data: memoryview, noise: float) -> _Exact:
+        if len(data) < _COUNT.size:
+            raise DamagedData("the simulated ciphertext has another length")
+        (count,) = _COUNT.unpack_from(data)
+        if count > self._degree or len(data) != _COUNT.size + count * (4 + _EXACT_BYTES):
+            raise DamagedData("the simulated ciphertext has another length")
+        start = _COUNT.size + 4 * count
+        places = np.frombuffer(data[_COUNT.size : start], dtype="<u4").astype(np.intp)
+        if len(np.unique(places)) != count or (places >= self._degree).any():
+            raise DamagedData("the places of a simulated ciphertext are not distinct")
+        values = np.empty(count, dtype=object)
+        for index in range(count):
+            piece = data[start + index * _EXACT_BYTES : start + (index + 1) * _EXACT_BYTES]
+            values[index] = int.from_bytes(piece, "little", signed=True)
+        return _Exact(values, places, self._degree, noise)
+
+    # -- parts
+
+    @property
+    def _degree(self) -> int:
+        return self.parameters.ring_dim
+
+    def _exact(self, values: Integers, places: Places, *, noise: float) -> _Exact:
+        return _Exact(self._centred(values), places, self._degree, noise)
+
+    def _divide(self, coefficients: NDArray[np.float64], noise: float, *, primes: int) -> _Dense:
+        """The quotient by the last prime; `coefficients` are the caller's to give away."""
+        prime = self.parameters.moduli[primes - 1]
+        coefficients /= prime
+        return _Dense(coefficients, math.hypot(noise / prime, rounding_noise(self.parameters)))
+
+    def _centred(self, values: Integers) -> Integers:
+        if values.dtype != object:
+            return values  # int64 is far below the modulus
+        modulus = self.parameters.share_modulus
+        residues = values % modulus
+        return np.where(residues > modulus // 2, residues - modulus, residues)
+
+
+def _whole(values: NDArray[np.float64]) -> Integers:
+    """The nearest integers; two of them can be added."""
+    rounded = np.rint(values)
+    if float(np.abs(rounded).max()) < 2.0**62:
+        return rounded.astype(np.int64)
+    return np.array([int(each) for each in rounded], dtype=object)
+
+
+@lru_cache(maxsize=16)
+def _twist(half: int) -> NDArray[np.complex128]:
+    powers: NDArray[np.complex128] = np.exp(1j * np.pi * np.arange(half) / (2 * half))
+    return powers
+
+
+@lru_cache(maxsize=16)
+def _untwist(half: int) -> NDArray[np.complex128]:
+    return np.conj(_twist(half))

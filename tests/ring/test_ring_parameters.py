@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+
+from helba.errors import InvalidInput
+from helba.ring import RingParameters, choose_parameters, insecure_parameters
+from helba.ring.security import max_log2_qp
+
+
+@pytest.mark.parametrize(("security", "ring_dim"), [(128, 1 << 13), (192, 1 << 14), (256, 1 << 14)])
+def test_choice_is_the_smallest_ring_of_its_level(security, ring_dim):
+    found = choose_parameters(security=security)
+    assert found.ring_dim == ring_dim
+    assert found.log2_qp <= max_log2_qp(ring_dim, security=security)
+    if ring_dim > 1 << 13:
+        assert found.log2_qp > max_log2_qp(ring_dim // 2, security=security)
+
+
+def test_moduli_are_primes_that_split_in_the_ring():
+    for parameters in (choose_parameters(), choose_parameters(security=192), insecure_parameters()):
+        first, below, above = parameters.moduli
+        assert first < 1 << 55
+        assert below < 1 << 49 < above
+        for prime in parameters.moduli:
+            assert prime % (2 * parameters.ring_dim) == 1
+            assert pow(3, prime - 1, prime) == 1
+
+
+def test_modulus_past_the_table_is_refused_with_the_ring_that_carries_it():
+    with pytest.raises(InvalidInput, match=r"it needs N = 2\^14"):
+        RingParameters(ring_dim=1 << 13, security=128, middle_bits=50)
+    with pytest.raises(InvalidInput, match="at most 147"):
+        RingParameters(ring_dim=1 << 13, security=192)
+    assert choose_parameters(middle_bits=50).ring_dim == 1 << 14
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"first_bits": 56},
+        {"first_bits": 49, "middle_bits": 49},
+        {"first_bits": 50, "middle_bits": 44},
+        {"middle_bits": 39},
+        {"security": 100},
+    ],
+)
+def test_sizes_that_cannot_work_are_refused(request_):
+    with pytest.raises(InvalidInput):
+        choose_parameters(**request_)
+
+
+def test_parameters_without_security_come_from_one_place_only():
+    with pytest.raises(InvalidInput, match="security"):
+        RingParameters(ring_dim=512, security=None)
+    assert insecure_parameters(10).security is None
+
+
+def test_fingerprints_tell_rings_apart():
+    rings = [
+        choose_parameters(),
+        choose_parameters(security=192),
+        choose_parameters(security=256),
+        insecure_parameters(9),
+        insecure_parameters(10),
+        choose_parameters(middle_bits=45),
+    ]
+    assert len({each.fingerprint for each in rings}) == len(rings)
+
+
+@pytest.mark.ckks
+@pytest.mark.parametrize("parameters", [choose_parameters(), choose_parameters(security=256)])
+def test_openfhe_takes_these_primes_and_stays_within_the_table(parameters):
+    from helba.ring.ckks.context import moduli_of, open_context
+
+    assert moduli_of(open_context(parameters)) == parameters.moduli
