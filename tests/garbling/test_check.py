@@ -1,0 +1,278 @@
+"""Circuits that check values against integer arithmetic, in the clear and garbled."""
+
+import numpy as np
+import pytest
+
+from helba.errors import InvalidInput
+from helba.garbling import (
+    CircuitBuilder,
+    ShareGroup,
+    build_norm_check,
+    build_range_check,
+    build_report_check,
+    build_threshold,
+    evaluate_clear,
+)
+from helba.garbling.arithmetic import less_than, less_than_shallow, values_of
+from tests.garbling.parties import draw_values, open_shares, share, wrap
+
+
+def check_clear(circuit, values, *, bits) -> np.ndarray:
+    own, masks = share(values, bits=bits, rng=np.random.default_rng(5))
+    return evaluate_clear(circuit, evaluator=own, garbler=masks)[1][:, 0]
+
+
+def take_leading(values: np.ndarray, *, magnitude_bits: int, leading_bits: int) -> np.ndarray:
+    magnitude = np.where(values >= 0, values, -values - 1)
+    return magnitude >> (magnitude_bits - leading_bits)
+
+
+def test_value_is_the_difference_of_the_shares():
+    builder = CircuitBuilder(ShareGroup(1, 8))
+    circuit = builder.build(title="subtract", user=values_of(builder)[0])
+    every = np.arange(256, dtype=np.uint64)
+    own, mask = (grid.reshape(-1, 1) for grid in np.meshgrid(every, every))
+    got = evaluate_clear(circuit, evaluator=own, garbler=mask)[0] @ (1 << np.arange(8))
+    assert np.array_equal(got, ((own.astype(int) - mask.astype(int)) % 256)[:, 0])
+    assert circuit.and_gates == 7
+
+
+@pytest.mark.parametrize("compare", [less_than, less_than_shallow])
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("bits", [1, 2, 6])
+def test_less_than_is_right_for_all_pairs(compare, signed, bits):
+    builder = CircuitBuilder(ShareGroup(2, bits))
+    less = compare(builder, *builder.evaluator, signed=signed)
+    circuit = builder.build(title="less", user=[less])
+    every = np.arange(1 << bits, dtype=np.uint64)
+    pairs = np.stack(np.meshgrid(every, every), axis=-1).reshape(-1, 2)
+    got = evaluate_clear(circuit, evaluator=pairs, garbler=np.zeros_like(pairs))[0][:, 0]
+    numbers = pairs.astype(int)
+    if signed:
+        numbers = wrap(numbers, bits=bits)
+    assert np.array_equal(got, numbers[:, 0] < numbers[:, 1])
+
+
+@pytest.mark.parametrize("limit", [-127, -100, -1, 0, 1, 64, 77, 126, 127])
+def test_threshold_is_right_for_all_values(limit):
+    values = np.arange(-128, 128)[:, None]
+    circuit = build_threshold(bits=8, limit=limit)
+    assert np.array_equal(check_clear(circuit, values, bits=8), values[:, 0] >= limit)
+
+
+def test_threshold_at_zero_is_the_sign_alone():
+    assert build_threshold(bits=40).and_gates == 39
+
+
+@pytest.mark.parametrize("low", [-128, -127, -5, 0, 3, 127])
+@pytest.mark.parametrize("high", [-128, -5, -1, 4, 126, 127])
+def test_range_check_is_right_for_all_values(low, high):
+    if low > high or high - low == 255:
+        with pytest.raises(InvalidInput):
+            build_range_check(1, bits=8, low=low, high=high)
+        return
+    values = np.arange(-128, 128)[:, None]
+    circuit = build_range_check(1, bits=8, low=low, high=high)
+    got = check_clear(circuit, values, bits=8)
+    assert np.array_equal(got, (low <= values[:, 0]) & (values[:, 0] <= high))
+
+
+def test_range_check_of_a_lane_fails_if_one_value_does():
+    values = np.zeros((9, 8), dtype=int)
+    values[np.arange(8), np.arange(8)] = 11
+    got = check_clear(build_range_check(8, bits=12, low=-10, high=10), values, bits=12)
+    assert got.tolist() == [False] * 8 + [True]
+
+
+@pytest.mark.parametrize("bound", [0, 1, 100, 300, 449])
+def test_norm_check_is_right_for_all_small_vectors(bound):
+    every = np.arange(-16, 16)
+    values = np.stack(np.meshgrid(every, every), axis=-1).reshape(-1, 2)
+    circuit = build_norm_check(2, bits=8, magnitude_bits=4, leading_bits=4, bound=bound)
+    magnitude = take_leading(values, magnitude_bits=4, leading_bits=4)
+    expected = (magnitude**2).sum(axis=1) <= bound
+    assert np.array_equal(check_clear(circuit, values, bits=8), expected)
+
+
+@pytest.mark.parametrize(("values", "leading_bits"), [(1, 1), (1, 8), (3, 8), (9, 10), (33, 12)])
+def test_norm_check_adds_squares_of_leading_bits(values, leading_bits):
+    rng = np.random.default_rng(values)
+    bits, magnitude_bits = 40, 30
+    vectors = rng.integers(-(1 << 30), 1 << 30, size=(1000, values))
+    leading = take_leading(vectors, magnitude_bits=magnitude_bits, leading_bits=leading_bits)
+    squares = (leading**2).sum(axis=1)
+    for bound in {int(np.median(squares)), int(squares.max()) - 1, int(squares.min())}:
+        circuit = build_norm_check(
+            values,
+            bits=bits,
+            magnitude_bits=magnitude_bits,
+            leading_bits=leading_bits,
+            bound=bound,
+        )
+        assert np.array_equal(check_clear(circuit, vectors, bits=bits), squares <= bound)
+
+
+def test_norm_check_keeps_its_promise_about_norms():
+    rng = np.random.default_rng(0)
+    values, shift, bound = 4, 12, 3000
+    circuit = build_norm_check(values, bits=24, magnitude_bits=18, leading_bits=6, bound=bound)
+    directions = rng.normal(size=(5000, values))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    radius = np.sqrt(bound) * (1 << shift)
+    vectors = np.round(directions * rng.uniform(0.8, 1.1, size=(5000, 1)) * radius).astype(int)
+    passed = check_clear(circuit, vectors, bits=24)
+    norms = np.linalg.norm(vectors, axis=1)
+    assert passed[norms <= radius].all()
+    assert (norms[passed] <= radius + (1 << shift) * np.sqrt(values)).all()
+    assert not passed.all()
+
+
+def draw_reports(rng, *, lanes, dim, limit, reward_limit, bits):
+    contexts = rng.integers(-limit, limit, size=(lanes, dim), endpoint=True)
+    contexts = contexts // rng.integers(1, 4, size=(lanes, 1))
+    rewards = rng.integers(-reward_limit, reward_limit, size=(lanes, 1), endpoint=True)
+    reports = np.concatenate([contexts, rewards], axis=1)
+    limits = np.array([limit] * dim + [reward_limit])
+    wrong = rng.random(reports.shape) < 0.08
+    turn = rng.choice([-1, 1], size=reports.shape)
+    step = rng.choice([0, 1, 1 << (bits - 3)], size=reports.shape)
+    return wrap(np.where(wrong, turn * (limits + step), reports), bits=bits)
+
+
+def judge(reports, *, limit, reward_limit, leading_bits, bound):
+    contexts, rewards = reports[:, :-1], reports[:, -1]
+    box = (abs(contexts) <= limit).all(axis=1) & (abs(rewards) <= reward_limit)
+    leading = take_leading(contexts, magnitude_bits=limit.bit_length(), leading_bits=leading_bits)
+    return box & ((leading**2).sum(axis=1) <= bound)
+
+
+@pytest.mark.parametrize(
+    ("dim", "bits", "limit", "reward_limit", "leading_bits", "bound"),
+    [
+        (1, 12, 500, 7, 4, 100),
+        (2, 16, 4096, 100, 8, 30_000),
+        (5, 40, 1_000_000, 3_000_000, 10, 700_000),
+        (8, 24, 65_535, 65_535, 8, 1 << 40),
+    ],
+)
+def test_report_check_is_box_and_norm(
+    any_parties, dim, bits, limit, reward_limit, leading_bits, bound
+):
+    rng = np.random.default_rng(dim)
+    rules = {
+        "limit": limit,
+        "reward_limit": reward_limit,
+        "leading_bits": leading_bits,
+        "bound": bound,
+    }
+    reports = draw_reports(
+        rng, lanes=1500, dim=dim, limit=limit, reward_limit=reward_limit, bits=bits
+    )
+    own, masks = share(reports, bits=bits, rng=rng)
+    circuit = build_report_check(dim, bits=bits, **rules)
+    got = open_shares(any_parties, circuit, evaluator=own, garbler=masks).returned
+    expected = judge(reports, **rules)
+    assert 0.1 < expected.mean() < 0.95
+    assert np.array_equal(got[:, 0], expected)
+
+
+@pytest.mark.parametrize("group", [1, 2, 3, 7])
+def test_report_check_of_a_group_is_one_bit(parties, group):
+    rng = np.random.default_rng(group)
+    rules = {"limit": 1000, "reward_limit": 1000, "leading_bits": 8, "bound": 40_000}
+    reports = draw_reports(rng, lanes=100 * group, dim=2, limit=1000, reward_limit=1000, bits=16)
+    circuit = build_report_check(2, bits=16, reports=group, **rules)
+    own, masks = share(reports.reshape(100, 3 * group), bits=16, rng=rng)
+    outcome = open_shares(parties, circuit, evaluator=own, garbler=masks)
+    expected = judge(reports, **rules).reshape(100, group).all(axis=1)
+    assert 0.05 < expected.mean() < 0.95
+    assert np.array_equal(outcome.returned[:, 0], expected)
+    assert (
+        circuit.and_gates == group * build_report_check(2, bits=16, **rules).and_gates + group - 1
+    )
+
+
+@pytest.mark.parametrize(
+    "circuit",
+    [
+        build_threshold(bits=40, limit=12345),
+        build_range_check(3, bits=10, low=-500, high=400),
+    ],
+    ids=["threshold", "range"],
+)
+def test_garbled_checks_equal_the_oracle(any_parties, circuit):
+    rng = np.random.default_rng(0)
+    group = circuit.groups[0]
+    values = draw_values((3000, group.values), bits=group.bits, rng=rng)
+    own, masks = share(values, bits=group.bits, rng=rng)
+    outcome = open_shares(any_parties, circuit, evaluator=own, garbler=masks)
+    expected = evaluate_clear(circuit, evaluator=own, garbler=masks)[1]
+    assert 0.02 < expected.mean() < 0.98
+    assert np.array_equal(outcome.returned, expected)
+
+
+def test_checks_refuse_what_is_always_or_never_true():
+    with pytest.raises(InvalidInput):
+        build_threshold(bits=8, limit=-128)
+    with pytest.raises(InvalidInput):
+        build_norm_check(2, bits=8, magnitude_bits=4, leading_bits=4, bound=450)
+    with pytest.raises(InvalidInput):
+        build_report_check(2, bits=8, limit=0, reward_limit=1, leading_bits=1, bound=1)
+
+
+@pytest.mark.parametrize("bits", [65, 96, 128])
+def test_wide_values_are_checked_to_their_last_bit(any_parties, bits):
+    # inputs are shared modulo 2^96: what is out of range by a multiple of 2^64 must be seen
+    rng, low, high = np.random.default_rng(bits), -(1 << 20), (1 << 20) - 5
+    edges = [low - 1, low, -1, 0, high, high + 1, 1 << 63, 1 << 64, -(1 << 64), (1 << 64) + 3]
+    edges += [(1 << (bits - 1)) - 1, -(1 << (bits - 1)), 7 + (1 << (bits - 2))]
+    values = np.array([[edge, 5] for edge in edges], dtype=object)
+    masks = np.array(
+        [[int.from_bytes(rng.bytes(16), "little") % (1 << bits) for _ in row] for row in values],
+        dtype=object,
+    )
+    own = (values + masks) % (1 << bits)
+    circuit = build_range_check(2, bits=bits, low=low, high=high)
+    found = open_shares(any_parties, circuit, evaluator=own, garbler=masks).returned[:, 0]
+    exact = np.array([low <= edge <= high for edge in edges])
+    assert np.array_equal(found, exact)
+    assert np.array_equal(evaluate_clear(circuit, evaluator=own, garbler=masks)[1][:, 0], exact)
+
+
+def test_wide_reports_are_checked(parties):
+    bits, limit = 96, 1000
+    circuit = build_report_check(
+        3, bits=bits, limit=limit, reward_limit=50, leading_bits=8, bound=120**2
+    )
+    reports = np.array(
+        [[400, -100, 0, 50], [400, -100, 0, 51], [1001, 0, 0, 0], [600, 600, 600, 0]],
+        dtype=object,
+    )
+    reports = np.vstack([reports, [[1 << 64, 0, 0, 0]]])
+    masks = np.full(reports.shape, (1 << 95) + 12345, dtype=object)
+    own = (reports + masks) % (1 << bits)
+    found = open_shares(parties, circuit, evaluator=own, garbler=masks).returned[:, 0]
+    assert found.tolist() == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.zeros((1, 2), dtype=np.uint64),
+        np.array([[1 << 96, 0]], dtype=object),
+        np.array([[-1, 0]], dtype=object),
+        np.array([[0.5, 0]], dtype=object),
+    ],
+)
+def test_wide_shares_that_do_not_fit_are_refused(wrong):
+    circuit = build_range_check(2, bits=96, low=0, high=9)
+    with pytest.raises(InvalidInput, match="shares"):
+        circuit.split_evaluator(wrong)
+
+
+def test_secret_limit_is_added_to_the_garblers_share(parties):
+    values, limit = np.array([[10], [20], [30], [-5]]), 20
+    own, masks = share(values, bits=16, rng=np.random.default_rng(8))
+    secret = (masks + np.uint64(limit)) & np.uint64((1 << 16) - 1)
+    outcome = open_shares(parties, build_threshold(bits=16), evaluator=own, garbler=secret)
+    assert outcome.returned[:, 0].tolist() == [False, True, True, False]

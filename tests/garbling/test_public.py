@@ -1,0 +1,50 @@
+"""The public names of the package."""
+
+import inspect
+import textwrap
+
+import numpy as np
+
+import helba.garbling
+
+
+def test_public_names_are_these():
+    assert helba.garbling.__all__ == [
+        "Circuit",
+        "CircuitBuilder",
+        "ClearEvaluatorSession",
+        "ClearGarblerSession",
+        "Evaluated",
+        "EvaluatorSession",
+        "Garbled",
+        "GarblerSession",
+        "MessageSizes",
+        "ReturnedMessage",
+        "SetupAnswer",
+        "SetupOffer",
+        "ShareGroup",
+        "TablesMessage",
+        "TransferMessage",
+        "build_argmax",
+        "build_checked_argmax",
+        "build_norm_check",
+        "build_range_check",
+        "build_report_check",
+        "build_threshold",
+        "combine",
+        "evaluate_clear",
+        "name_bits",
+        "predict_sizes",
+        "read_indices",
+    ]
+    assert all(hasattr(helba.garbling, name) for name in helba.garbling.__all__)
+
+
+def test_example_of_the_package_runs():
+    text = inspect.getdoc(helba.garbling)
+    start, end = text.index("    garbler, evaluator ="), text.index("Labels have 128 bits")
+    names = {name: getattr(helba.garbling, name) for name in helba.garbling.__all__}
+    names["masks"] = np.array([[7, 2**40 - 1]], dtype=np.uint64)
+    names["opened"] = np.array([[2, 3]], dtype=np.uint64)  # values -5 and 4
+    exec(textwrap.dedent(text[start:end]), names)
+    assert names["arms"].tolist() == [1]
