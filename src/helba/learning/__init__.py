@@ -1,0 +1,1 @@
+"""Learning on polynomials: where numbers stand, and what products of polynomials make of them."""
