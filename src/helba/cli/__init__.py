@@ -27,7 +27,7 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="helba",
-    help="Linear contextual bandits that learn from data nobody can read.",
+    help="Linear contextual bandits that learn from encrypted data.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -47,7 +47,7 @@ def start(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
 ) -> None:
-    """Linear contextual bandits that learn from data nobody can read."""
+    """Linear contextual bandits that learn from encrypted data."""
     if version:
         print(f"helba {__version__}")
         raise typer.Exit

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from helba.cli.options import Arms, Dim, Json, Security, Seed, whole_number
+from helba.cli.options import Arms, Dim, Json, Security, Seed, split, whole_number
 
 __all__ = ["app"]
 
@@ -61,6 +61,28 @@ def bench_kernels(
         print_json(report)
     else:
         print_kernels(report)
+
+
+@app.command("argmax")
+def bench_argmax(
+    arms: Annotated[str, typer.Option(help="numbers of arms, with commas")] = "2,16,64,128",
+    lanes: Annotated[int, whole_number(text="users at once")] = 1,
+    bits: Annotated[int, whole_number(text="bits of a shared score")] = 40,
+    repetitions: Annotated[int, whole_number(text="runs of each; the median counts")] = 15,
+    as_json: Json = False,
+) -> None:
+    """Time the garbled argmax on shares: both parties, transfer included."""
+    from helba.experiments.bench_argmax import bench_argmax as measure
+
+    numbers = [_arms_of(each) for each in split(arms)]
+    _show(measure(numbers, lanes=lanes, bits=bits, repetitions=repetitions), as_json=as_json)
+
+
+def _arms_of(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number", param_hint="--arms") from None
 
 
 Rounds = Annotated[int, whole_number(text="rounds to measure")]

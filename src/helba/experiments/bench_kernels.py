@@ -19,6 +19,12 @@ from helba.experiments.renewal_kernels import (
     measure_refresh,
 )
 from helba.experiments.report import print_table
+from helba.experiments.ring_kernels import (
+    RING_PARAMETERS,
+    RingKernelResult,
+    measure_ring_kernels,
+    ring_kernel_names,
+)
 from helba.experiments.wire_kernel import MessageResult, measure_messages
 from helba.planning.calibration import save_calibration
 from helba.planning.parameters import Parameters
@@ -30,7 +36,7 @@ __all__ = ["KernelReport", "bench_kernels", "print_kernels"]
 class KernelReport:
     """What each kernel took, by name; where a calibration was kept, if one was made."""
 
-    kernels: dict[str, KernelResult | RenewalResult]
+    kernels: dict[str, KernelResult | RenewalResult | RingKernelResult]
     messages: list[MessageResult]
     calibration: Path | None
 
@@ -39,9 +45,14 @@ class KernelReport:
         found = {}
         for name, result in self.kernels.items():
             found[name] = asdict(result)
-            if isinstance(result, KernelResult):
+            if isinstance(result, KernelResult | RingKernelResult):
                 found[name]["simulator_ratio"] = result.seconds / result.simulator_seconds
         parameters = {"kernels": _describe(KERNEL_PARAMETERS)}
+        parameters["ring"] = {
+            "ring_dim": RING_PARAMETERS.ring_dim,
+            "log2_qp": RING_PARAMETERS.log2_qp,
+            "security": RING_PARAMETERS.security,
+        }
         if "bootstrap" in self.kernels:
             parameters["bootstrap"] = _describe(BOOTSTRAP_PARAMETERS)
         return {
@@ -56,7 +67,7 @@ class KernelReport:
         ratios = [
             result.seconds / result.simulator_seconds
             for result in self.kernels.values()
-            if isinstance(result, KernelResult)
+            if isinstance(result, KernelResult | RingKernelResult)
         ]
         return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
 
@@ -69,9 +80,12 @@ def bench_kernels(
     Bootstrapping is at N = 2^16 and takes as long as all the rest, and 5 GiB: it can be left out.
     """
     chosen = [kernel for kernel in all_kernels() if only in kernel.name]
-    kernels: dict[str, KernelResult | RenewalResult] = {}
+    kernels: dict[str, KernelResult | RenewalResult | RingKernelResult] = {}
     if chosen:
         kernels.update(measure_kernels(chosen, repetitions=repetitions))
+    names = ring_kernel_names(only)
+    if names:
+        kernels.update(measure_ring_kernels(names, repetitions=5 * repetitions))
     if only in "refresh":
         kernels["refresh"] = measure_refresh()
     if bootstrap and only in "bootstrap":
@@ -95,16 +109,27 @@ def print_kernels(report: Mapping[str, Any]) -> None:
         "overhead": "overhead",
         "simulator_ratio": "simulator",
     }
-    if report["kernels"]:
+    ring = {name: row for name, row in report["kernels"].items() if "bytes" in row}
+    slots = {name: row for name, row in report["kernels"].items() if name not in ring}
+    if slots:
         used = report["parameters"]["kernels"]
         print_table(
             f"N = {used['ring_dim']}, log2(QP) = {used['log2_qp']}, {used['security']} bits",
             columns=("kernel", *headings.values()),
             rows=[
-                (name, *(found.get(column) for column in headings))
-                for name, found in report["kernels"].items()
+                (name, *(found.get(column) for column in headings)) for name, found in slots.items()
             ],
         )
+    if ring:
+        used = report["parameters"]["ring"]
+        columns = {key: headings[key] for key in ("seconds", "error", "error_bound", "overhead")}
+        columns |= {"bytes": "bytes", "simulator_ratio": "simulator"}
+        print_table(
+            f"ring: N = {used['ring_dim']}, log2(QP) = {used['log2_qp']}, {used['security']} bits",
+            columns=("kernel", *columns.values()),
+            rows=[(name, *(row[column] for column in columns)) for name, row in ring.items()],
+        )
+    if report["kernels"]:
         print("overhead: wall time over OpenFHE's own; simulator: how many times faster it is")
     if report["messages"]:
         fields = ("level", "bytes", "over_entropy", "write_seconds", "read_seconds", "sum_ratio")
