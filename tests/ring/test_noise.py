@@ -8,6 +8,7 @@ which makes it 6 times as large. Each test states its factor.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,12 +17,13 @@ from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
 from helba.ring import Bound, Move, Rearrangement, choose_parameters, make_keys
-from helba.ring.noise import encryption_noise, product_noise
+from helba.ring.noise import Operand, encryption_noise, product_noise
 from helba.ring.opener import Opener
 from helba.ring.ring import Ring
 from tests.ring.parties import convolve, make_parties, scatter, worst
 
 SPARSE_FACTOR = 6.0
+COMPUTED_FACTOR = 20.0
 FULL_FACTOR = 40.0
 
 
@@ -75,6 +77,23 @@ def test_bound_of_a_sparse_product_is_near_what_is_seen(backend, primes):
     assert seen <= product.error_bound <= SPARSE_FACTOR * seen
 
 
+def test_bound_of_a_product_of_a_computed_operand_is_near_what_is_seen(backend):
+    parties, rng = make_parties(backend, 13), np.random.default_rng(5)
+    first, second = (
+        parties.ring.encrypt(
+            rng.choice([-(2**50), 2**50], 8), places=places, scale=1.0, peak=2.0**50
+        )
+        for places in (np.arange(8), 100 * np.arange(8))
+    )
+    nothing = parties.ring.encrypt([0], places=[0], scale=1.0, peak=1.0)
+    computed = parties.ring.product(first, nothing)
+    assert computed.computed == computed.noise
+    product = parties.ring.product(computed, second)
+    zeros = np.zeros(parties.parameters.ring_dim)
+    seen = worst(parties.read(product, parties.everywhere), zeros)
+    assert seen <= product.error_bound <= COMPUTED_FACTOR * seen
+
+
 def narrow_message(degree, kind):
     if kind == "same":
         return np.full(degree, 2**35)
@@ -98,6 +117,31 @@ def test_bound_of_a_full_product_holds_for_every_shape(backend, kind):
         assert seen <= product.error_bound
         if kind == "random":
             assert product.error_bound <= FULL_FACTOR * seen
+
+
+@pytest.mark.ckks
+def test_narrow_messages_in_a_row_stay_within_their_bounds():
+    # an error that is narrow itself meets the next message just where that is strong
+    parties = make_parties("openfhe", 13)
+    ring, everywhere = parties.ring, parties.everywhere
+    degree = parties.parameters.ring_dim
+    same_places = [Rearrangement([Move(everywhere, everywhere)])]
+    beyond = 0
+    for kind in ("same", "alternating", "wave"):
+        values = narrow_message(degree, kind) << 10
+        message = ring.encrypt(values, places=everywhere, scale=1.0, peak=2.0**45)
+        found = hopeful = ring.encrypt([0], places=[0], scale=1.0, peak=1.0)
+        for _ in range(5):
+            product = ring.product(found, message)
+            (found,) = parties.reopen(product, same_places)
+            seen = worst(parties.read(found, everywhere), np.zeros(degree))
+            assert seen <= found.error_bound
+            spread_out = ring.product(replace(hopeful, computed=0.0), message)
+            hopeful = replace(found, noise=spread_out.noise)
+        beyond += seen > hopeful.error_bound
+    # as if errors were spread over all frequencies: 100 times too small, and all right only where
+    # the key is a hundred times too weak in three frequencies, 1e-4 each
+    assert beyond > 0
 
 
 @pytest.mark.ckks
@@ -231,9 +275,28 @@ def test_noise_of_operands_weighs_with_the_other_message():
     parameters = choose_parameters()
     fresh = encryption_noise(parameters)
     small, large = (Bound.of(peak=2.0**bits, count=5) for bits in (50, 60))
-    one = product_noise((small, fresh), (large, 0.0), parameters=parameters, primes=2)
-    other = product_noise((small, 0.0), (large, fresh), parameters=parameters, primes=2)
-    assert one > 100 * other > 0
+
+    def noise(first, second):
+        operands = (Operand(bound=small, noise=first), Operand(bound=large, noise=second))
+        return product_noise(*operands, parameters=parameters, primes=2)
+
+    assert noise(fresh, 0.0) > 100 * noise(0.0, fresh) > 0
+
+
+def test_noise_of_a_computed_operand_weighs_with_the_sum_of_sizes():
+    parameters = choose_parameters()
+    noise = encryption_noise(parameters)
+    large, small = Bound.of(peak=2.0**50, count=64), Bound.of(peak=1.0, count=1)
+
+    def of(computed):
+        operands = (
+            Operand(bound=small, noise=noise, computed=computed),
+            Operand(bound=large, noise=0.0),
+        )
+        return product_noise(*operands, parameters=parameters, primes=2)
+
+    assert of(noise) == pytest.approx(64 * 2.0**50 * noise / parameters.moduli[1], rel=1e-3)
+    assert of(0.0) < of(noise / 2) < of(noise)
 
 
 def test_bounds_refuse_nonsense():

@@ -8,7 +8,7 @@ from typing import Any
 
 from helba.errors import InvalidInput
 from helba.ring.key import PublicKey
-from helba.ring.noise import DEVIATIONS, Bound, encryption_noise
+from helba.ring.noise import DEVIATIONS, Bound, Operand, encryption_noise
 from helba.ring.parameters import PRIMES, RingParameters
 
 __all__ = ["Ciphertext", "describe_share"]
@@ -20,8 +20,9 @@ class Ciphertext:
 
     Its coefficients are integers; a number x stands there as round(scale x). The scale is public
     and belongs to no modulus: constants are folded into it and cost nothing. `bound` is a public
-    bound of the integers, `noise` that of the error (see `helba.ring.noise`), and `failure` the
-    probability that a reopening it came from went around the modulus, over all of them.
+    bound of the integers, `noise` that of the error, `computed` the part of it that computing has
+    added (see `helba.ring.noise`), and `failure` the probability that a reopening it came from went
+    around the modulus, over all of them.
     """
 
     body: Any = field(compare=False)
@@ -31,7 +32,13 @@ class Ciphertext:
     scale: float
     bound: Bound
     noise: float
+    computed: float = 0.0
     failure: float = 0.0
+
+    @property
+    def operand(self) -> Operand:
+        """What the noise of a product depends on."""
+        return Operand(bound=self.bound, noise=self.noise, computed=self.computed)
 
     @property
     def error_bound(self) -> float:

@@ -21,6 +21,7 @@ from helba.errors import InvalidInput, require_positive, require_whole
 from helba.ring.noise import (
     DEVIATIONS,
     Bound,
+    Operand,
     encryption_noise,
     product_noise,
     reencryption_noise,
@@ -123,8 +124,7 @@ def _near(target: int, *, balance: float) -> tuple[int, int]:
 def _opened_noise(parameters: RingParameters, features: Bound, model: Bound) -> float:
     """The noise of the opened product of two fresh ciphertexts with two primes."""
     fresh = encryption_noise(parameters)
-    product = product_noise(
-        (features, fresh), (model, fresh), parameters=parameters, primes=2, independent=True
-    )
+    operands = [Operand(bound=each, noise=fresh) for each in (features, model)]
+    product = product_noise(*operands, parameters=parameters, primes=2, independent=True)
     switched = reencryption_noise(parameters, primes=1)  # where openers have their own keys
     return math.hypot(product, fresh, switched)

@@ -22,12 +22,17 @@ spectrum: at most as many times |m|^2 as coefficients of m may differ from 0, an
 because the spectrum of a real polynomial comes in pairs. That is `spread`, with t = 28 (2^-40 of
 the keys). It is close to 1 for a model, and 36 for a full polynomial, where 1 is typical.
 
-**This is proven for operands that were just encrypted, or reopened as messages of their own.**
-Errors of operands that were computed are treated like fresh ones, spread over all frequencies, as
-usual in analyses of CKKS (Costache et al., ePrint 2022/162). Two messages in one single frequency,
-one after the other, break that: errors of five times the bound were seen. Errors of two operands
-may depend on each other, as in a square: their parts are added, unless the caller knows better.
-Tests compare all of this with OpenFHE, on random and on narrow messages.
+That needs errors of fresh encryptions, and messages that do not depend on the key (a reopened one
+does, by the error that became a part of it, which is far smaller). **What computing adds to an
+error may depend on the key and on messages in any way**: messages in one single frequency, one
+after the other, make errors that grow eight times faster, with each of them, than analyses of CKKS
+expect that spread errors over all frequencies (Costache et al., ePrint 2022/162). So a ciphertext
+tells how much of its noise is `computed`, and a message m multiplies that part by |m|_1 = sum
+|m_i|: numbers of proxies s_i have a sum of proxy s_1 + s_2 + ... at most, whatever they have to do
+with each other (Hoelder). For the few coefficients of a model or a test that is little more.
+
+Errors of two operands may depend on each other, as in a square: their parts are added, unless the
+caller knows better. Tests compare all of this with OpenFHE, on random and on narrow messages.
 """
 
 from __future__ import annotations
@@ -42,6 +47,7 @@ from helba.ring.parameters import RingParameters
 __all__ = [
     "DEVIATIONS",
     "Bound",
+    "Operand",
     "encryption_noise",
     "product_bound",
     "product_noise",
@@ -94,6 +100,20 @@ class Bound:
             norm=self.norm + other.norm,
             count=min(most, self.count + other.count),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operand:
+    """The public side of a factor: the message's bound, its noise, and the computed part of it."""
+
+    bound: Bound
+    noise: float
+    computed: float = 0.0
+
+    @property
+    def fresh(self) -> float:
+        """The part of the noise that is a fresh encryption's."""
+        return math.sqrt(max(0.0, self.noise**2 - self.computed**2))
 
 
 def spread(count: int, *, ring_dim: int) -> float:
@@ -166,25 +186,33 @@ def product_bound(
 
 
 def product_noise(
-    first: tuple[Bound, float],
-    second: tuple[Bound, float],
+    first: Operand,
+    second: Operand,
     *,
     parameters: RingParameters,
     primes: int,
     independent: bool = False,
 ) -> float:
-    """Return the noise of the relinearised and rescaled product of (message, noise) pairs.
+    """Return the noise of the relinearised and rescaled product; all of it counts as computed.
 
     Where the errors are `independent`, as those of two encryptions are, squares add up.
     """
     degree = parameters.ring_dim
-    (message, error), (other, other_error) = first, second
     cross = (
-        message.norm * math.sqrt(spread(message.count, ring_dim=degree)) * other_error,
-        other.norm * math.sqrt(spread(other.count, ring_dim=degree)) * error,
+        _multiplied_noise(first.bound, second, ring_dim=degree),
+        _multiplied_noise(second.bound, first, ring_dim=degree),
     )
     crossed = math.hypot(*cross) if independent else sum(cross)
-    both = degree * spread(degree, ring_dim=degree) * (error * other_error) ** 2
-    variance = crossed**2 + both + switching_noise(parameters, primes=primes) ** 2
+    # The product of both errors: all coefficients of one meet all of the other.
+    fresh = first.fresh * second.fresh
+    both = math.sqrt(degree * spread(degree, ring_dim=degree)) * fresh
+    both += DEVIATIONS * degree * (first.noise * second.noise - fresh)
+    switched = switching_noise(parameters, primes=primes)
     divisor = parameters.moduli[primes - 1]
-    return math.sqrt(variance / divisor**2 + rounding_noise(parameters) ** 2)
+    return math.hypot(math.hypot(crossed, both, switched) / divisor, rounding_noise(parameters))
+
+
+def _multiplied_noise(message: Bound, operand: Operand, *, ring_dim: int) -> float:
+    """The noise of an operand's error times a message."""
+    fresh = math.sqrt(spread(message.count, ring_dim=ring_dim)) * operand.fresh
+    return message.norm * (fresh + math.sqrt(message.count) * operand.computed)

@@ -37,9 +37,9 @@ def describe_reopened(
     units = float(sum(move.multiple for move in rearrangement.moves))
     highest = float(stretches.max()) * reach + units
     norm = math.sqrt(float((stretches**2).sum())) * reach + units * math.sqrt(numbers)
-    noise = encryption_noise(parameters)
+    computed = 0.0
     if not (rearrangement.on_grid or renew):
-        noise = math.hypot(noise, float(stretches.max()) * error, units)
+        computed = math.hypot(float(stretches.max()) * error, units)
     wrap = 2.0 * (reach * len(rearrangement.sources) + highest * numbers)
     failure = wrap / parameters.share_modulus + LIFT_FAILURE * numbers
     return Ciphertext(
@@ -49,7 +49,8 @@ def describe_reopened(
         primes=PRIMES,
         scale=rearrangement.result_scale(carried.scale),
         bound=Bound.of(peak=highest, norm=norm, count=numbers),
-        noise=noise,
+        noise=math.hypot(encryption_noise(parameters), computed),
+        computed=computed,
         failure=carried.failure + failure,
     )
 

@@ -136,14 +136,15 @@ class Ring:
                 )
         primes = min(each.primes for each in ciphertexts)
         lowered = [self.drop(each, primes=primes) for each in ciphertexts]
-        bound, noises = lowered[0].bound, [each.noise for each in lowered]
+        bound, total = lowered[0].bound, math.hypot if independent else _add
         for each in lowered[1:]:
             bound = bound.plus(each.bound, most=self.parameters.ring_dim)
         made = self._require_room(
             replace(
                 lowered[0],
                 bound=bound,
-                noise=math.hypot(*noises) if independent else math.fsum(noises),
+                noise=total(*(each.noise for each in lowered)),
+                computed=total(*(each.computed for each in lowered)),
                 failure=math.fsum(each.failure for each in lowered),
             )
         )
@@ -172,6 +173,13 @@ class Ring:
         self._require_own(second)
         primes = self._require_prime(min(first.primes, second.primes), "a product")
         first, second = self.drop(first, primes=primes), self.drop(second, primes=primes)
+        noise = product_noise(
+            first.operand,
+            second.operand,
+            parameters=self.parameters,
+            primes=primes,
+            independent=independent,
+        )
         made = self._require_room(
             replace(
                 first,
@@ -184,13 +192,8 @@ class Ring:
                     primes=primes,
                     terms=terms,
                 ),
-                noise=product_noise(
-                    (first.bound, first.noise),
-                    (second.bound, second.noise),
-                    parameters=self.parameters,
-                    primes=primes,
-                    independent=independent,
-                ),
+                noise=noise,
+                computed=noise,
                 failure=first.failure + second.failure,
             )
         )
@@ -208,14 +211,15 @@ class Ring:
         primes = self._require_prime(ciphertext.primes, "to shrink")
         prime = self.parameters.moduli[primes - 1]
         require_whole("factor", factor, least=1, most=prime - 1)
-        ratio = factor / prime
+        ratio, rounded = factor / prime, rounding_noise(self.parameters)
         made = self._require_room(
             replace(
                 ciphertext,
                 primes=primes - 1,
                 scale=ciphertext.scale * ratio,
                 bound=ciphertext.bound.scaled(ratio),
-                noise=math.hypot(ciphertext.noise * ratio, rounding_noise(self.parameters)),
+                noise=math.hypot(ciphertext.noise * ratio, rounded),
+                computed=math.hypot(ciphertext.computed * ratio, rounded),
             )
         )
         body = self._backend.multiply(ciphertext.body, factor, primes=primes)
@@ -228,7 +232,13 @@ class Ring:
         if evaluation.automorphism is None:
             raise MissingKey("the evaluation key has no automorphism")
         added = switching_noise(self.parameters, primes=ciphertext.primes)
-        made = self._require_room(replace(ciphertext, noise=math.hypot(ciphertext.noise, added)))
+        made = self._require_room(
+            replace(
+                ciphertext,
+                noise=math.hypot(ciphertext.noise, added),
+                computed=math.hypot(ciphertext.computed, added),
+            )
+        )
         body = self._backend.automorphism(
             ciphertext.body, evaluation=evaluation.payload, exponent=evaluation.automorphism
         )
@@ -421,6 +431,11 @@ class Ring:
             f"integers of up to 2^{bits:.1f} do not fit {_count_primes(ciphertext.primes)}, which "
             f"hold 2^{room:.1f}: lower the scale"
         )
+
+
+def _add(*numbers: float) -> float:
+    """Return the sum."""
+    return math.fsum(numbers)
 
 
 def _count_primes(primes: int) -> str:

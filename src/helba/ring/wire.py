@@ -70,10 +70,10 @@ KINDS = (
 # The first byte is not ASCII and a line end follows: transfers as text break here, not later.
 MAGIC = b"\x89HR\r\n"
 # magic, version, kind, backend, primes, ring's fingerprint, key's id, another key's id or a name,
-# scale, peak, norm, noise, failure, count, automorphism, bytes of the payload
-HEADER = struct.Struct("<5sBBBB8s16s16sdddddIII")
+# scale, peak, norm, noise, its computed part, failure, count, automorphism, bytes of the payload
+HEADER = struct.Struct("<5sBBBB8s16s16sddddddIII")
 DIGEST_BYTES = 16
-NO_NUMBERS = (0.0,) * 5
+NO_NUMBERS = (0.0,) * 6
 Key = PublicKey | EvaluationKey | ReencryptionKey
 
 
@@ -99,7 +99,8 @@ def dump_ciphertext(ciphertext: Ciphertext, *, backend: Backend) -> bytes:
         "ciphertext", ciphertext.body, primes=ciphertext.primes, automorphism=None
     )
     bound = ciphertext.bound
-    numbers = (ciphertext.scale, bound.peak, bound.norm, ciphertext.noise, ciphertext.failure)
+    errors = (ciphertext.noise, ciphertext.computed, ciphertext.failure)
+    numbers = (ciphertext.scale, bound.peak, bound.norm, *errors)
     return _seal(
         "ciphertext",
         payload,
@@ -123,25 +124,27 @@ def load_ciphertext(
     head.require_key(public_key.key_id)
     if head.other != bytes(KEY_ID_BYTES) or head.automorphism:
         raise DamagedData("the ciphertext carries what no ciphertext has")
-    scale, peak, norm, noise, failure = head.numbers
+    scale, peak, norm, noise, computed, failure = head.numbers
     sound = all(math.isfinite(each) and each >= 0 for each in head.numbers) and scale > 0
-    if not sound or not 1 <= head.primes <= PRIMES or head.count > backend.parameters.ring_dim:
+    if (
+        not (sound and computed <= noise)
+        or not 1 <= head.primes <= PRIMES
+        or head.count > backend.parameters.ring_dim
+    ):
         raise DamagedData("the ciphertext's scale, bounds or primes make no sense")
-    bound = Bound(peak=peak, norm=norm, count=head.count)
-    if like is not None:
-        expected = (like.primes, like.scale, like.bound, like.noise, like.failure)
-        if (head.primes, scale, bound, noise, failure) != expected:
-            raise DamagedData("the ciphertext's scale, bounds or primes are not those expected")
     found = Ciphertext(
         body=None,
         parameters=backend.parameters,
         key_id=head.key_id,
         primes=head.primes,
         scale=scale,
-        bound=bound,
+        bound=Bound(peak=peak, norm=norm, count=head.count),
         noise=noise,
+        computed=computed,
         failure=failure,
     )
+    if like is not None and found != like:
+        raise DamagedData("the ciphertext's scale, bounds or primes are not those expected")
     if not found.has_room:
         raise DamagedData("the ciphertext's bounds do not fit its primes")
     body = backend.load(
@@ -288,8 +291,8 @@ class _Head:
     def __init__(self, fields: tuple[Any, ...]) -> None:
         self.version, self.kind, self.backend, self.primes = fields[1:5]
         self.fingerprint, self.key_id, self.other = fields[5:8]
-        self.numbers: tuple[float, ...] = fields[8:13]
-        self.count, self.automorphism, self.payload_bytes = fields[13:]
+        self.numbers: tuple[float, ...] = fields[8:14]
+        self.count, self.automorphism, self.payload_bytes = fields[14:]
 
     def require_key(self, key_id: bytes) -> None:
         if self.key_id != key_id:
