@@ -10,11 +10,12 @@ import sys
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from helba.errors import InvalidInput, Refused, RunFailed
 from helba.service.store import Store, migration
@@ -83,6 +84,19 @@ def test_many_threads_may_open_a_new_store_at_once(store_url: str) -> None:
     assert failures == []
     with Store(store_url) as store:
         assert len(store.tenants()) == 6
+
+
+def test_store_that_another_makes_meanwhile_is_found(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_late(connection: Any) -> Any:
+        monkeypatch.undo()
+        Store(store_url).close()
+        return inspect(connection)
+
+    monkeypatch.setattr(migration, "inspect", look_late)
+    with Store(store_url) as store:
+        assert not store.tenants()
 
 
 def test_processes_may_open_a_new_store_at_once(store_url: str) -> None:

@@ -34,16 +34,12 @@ def migrate(engine: Engine, *, create: bool) -> None:
     """Take the steps that a store lacks; `Refused` if it is newer, or is no store of helba."""
     script = _script()
     with engine.connect() as connection, connection.begin():
-        version = current_version(connection)
-        if version == latest_version():
+        if _checked_version(connection, create=create) == latest_version():
             return
-        _require_store(connection, version=version, create=create)
     with writer(engine.connect()) as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
-        version = current_version(connection)
-        _require_store(connection, version=version, create=create)
-        if version != latest_version():
+        if _checked_version(connection, create=create) != latest_version():
             _take_steps(connection, script=script)
 
 
@@ -63,17 +59,21 @@ def _script() -> ScriptDirectory:
     return ScriptDirectory(str(STEPS), version_locations=[str(STEPS)])
 
 
-def _require_store(connection: Connection, *, version: str | None, create: bool) -> None:
+def _checked_version(connection: Connection, *, create: bool) -> str | None:
+    """The version of a store of helba, None for one that is still to be made."""
     place = name_place(connection.engine.url)
+    # Tables before the version: another server may make both, at once, between the two looks.
+    found = set(inspect(connection).get_table_names())
+    version = current_version(connection)
     if version is not None:
         if version not in {step.revision for step in _script().walk_revisions()}:
             raise Refused(f"the store at {place} was written by a newer version of helba")
-        return
-    found = set(inspect(connection).get_table_names())
+        return version
     if found & set(metadata.tables):
         raise Refused(f"{place} is no store of helba: it has tables of the same names")
     if not create:
         raise RunFailed(f"there is no store at {place}: it has no tables")
+    return None
 
 
 def _take_steps(connection: Connection, *, script: ScriptDirectory) -> None:
