@@ -16,10 +16,11 @@ from helba.ring.grid import choose_grid
 
 ARMS, FEATURES, BITS = 3, 4, 40
 
-# -- who has which key: the server public ones, the opener the secret one
+# -- who has which key: server and user public ones, the opener the secret one
 parameters = choose_parameters(security=128)
 keys = make_keys(parameters)
 server = Ring(keys.public, evaluation_key=keys.evaluation)
+user = Ring(keys.public)
 opener = Opener(keys.secret, public_key=keys.public)
 print(f"N = {parameters.ring_dim}, log2(QP) = {parameters.log2_qp}, {parameters.security} bits")
 
@@ -40,7 +41,7 @@ grid = choose_grid(
 print(f"features x {grid.feature_multiple}, model x {grid.model_multiple}")
 
 # -- the user encrypts its features, the server has the model
-ask = server.encrypt(
+ask = user.encrypt(
     features.reshape(-1) * grid.feature_multiple,
     places=layout.feature_places.places,
     scale=grid.feature_multiple,

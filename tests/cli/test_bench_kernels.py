@@ -69,6 +69,8 @@ def test_argmax_json_has_both_parties_for_each_number_of_arms(capsys):
     ("options", "words"),
     [
         (["--arms", "two"], "not a whole number"),
+        (["--arms", ""], "expected one number or more"),
+        (["--arms", ",", "--json"], "expected one number or more"),
         (["--arms", "0"], "arms must be at least 1"),
         (["--lanes", "0"], "lanes must be at least 1"),
         (["--bits", "70"], "bits must be at most 63"),

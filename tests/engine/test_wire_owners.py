@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import struct
+import threading
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,25 @@ def test_evaluation_key_that_openfhe_lost_is_not_written() -> None:
     forget_keys({desk.keys.public.tag})
     with pytest.raises(MissingKey):
         get_scheme("ckks").evaluation_key_to_bytes(desk.keys.evaluation)
+
+
+def test_keys_are_not_removed_while_others_are_put_in() -> None:
+    """The maps are emptied and filled again: what is put in meanwhile would be lost."""
+    from helba.engine.ckks.ownership import changing_maps
+    from helba.ring.ckks.keymap import forget_keys
+
+    removed = threading.Event()
+
+    def remove() -> None:
+        forget_keys({"nobody's"})
+        removed.set()
+
+    thread = threading.Thread(target=remove)
+    with changing_maps():
+        thread.start()
+        assert not removed.wait(0.3)
+    thread.join(timeout=10)
+    assert removed.is_set()
 
 
 def test_keys_made_as_samples_leave_nothing_in_the_maps() -> None:

@@ -18,6 +18,7 @@ from helba.garbling import CircuitBuilder, ShareGroup, build_argmax, evaluate_cl
 from helba.garbling import gate as gate_module
 from helba.garbling.circuit import evaluate_bits
 from helba.garbling.gate import evaluate, garble, take_colours
+from helba.garbling.returned import commit_outputs, match_outputs
 from helba.garbling.transfer import expand_labels
 from tests.garbling.test_gate import choose, draw_labels, draw_offset
 
@@ -163,9 +164,11 @@ def fan_out():
     return builder.build(title="fan out", user=products)
 
 
-def view_fan_out() -> tuple[View, np.ndarray]:
+def view_fan_out(garbler_bit: bool) -> tuple[View, np.ndarray]:
+    """Return a view in which all outputs are 0, whatever the garbler's bits are, and the offset."""
     circuit, offset = fan_out(), draw_offset()
-    bits = np.ones((16, 1), dtype=bool)
+    bits = np.zeros((16, 1), dtype=bool)
+    bits[8:] = garbler_bit
     zero = draw_labels(16, 1)
     return garble_view(circuit, bits, zero=zero, offset=offset, key=bytes(16)), offset
 
@@ -175,21 +178,23 @@ def find_offset_in_tables(view: View, offset: np.ndarray) -> bool:
     return any(np.array_equal(a ^ b, offset) for a, b in pairs)
 
 
-def test_tweaks_hide_that_gates_share_an_input():
+@pytest.mark.parametrize("garbler_bit", [False, True])
+def test_tweaks_hide_that_gates_share_an_input(garbler_bit):
     for _ in range(20):
-        view, offset = view_fan_out()
+        view, offset = view_fan_out(garbler_bit)
         assert count_repeats(view) == 0
         assert not find_offset_in_tables(view, offset)
 
 
-def test_missing_tweak_is_seen(monkeypatch):
+@pytest.mark.parametrize("garbler_bit", [False, True])
+def test_missing_tweak_is_seen(monkeypatch, garbler_bit):
     def no_tweaks(self, count):
         return 0, self._tweaks[:count] * np.uint64(0)
 
     monkeypatch.setattr(gate_module._Work, "next_tweaks", no_tweaks)
     found = repeats = 0
     for _ in range(20):
-        view, offset = view_fan_out()
+        view, offset = view_fan_out(garbler_bit)
         repeats += count_repeats(view)
         found += find_offset_in_tables(view, offset)
     # Eight tables of one shared input are H(A) xor H(A xor R) xor (0 or R).
@@ -211,11 +216,44 @@ def test_colours_tell_the_labels_of_a_wire_apart():
     assert np.array_equal(got, right)
 
 
-def test_offset_with_lowest_bit_zero_is_seen():
+def draw_even_offset() -> np.ndarray:
     offset = draw_offset()
     offset[0] ^= np.uint64(1)
-    got, right = decode(offset)
+    return offset
+
+
+def test_offset_with_lowest_bit_zero_gives_wrong_outputs():
+    got, right = decode(draw_even_offset())
     assert (got != right).mean() > 0.2
+
+
+def count_known_labels(draw, garbler_bit: bool) -> int:
+    """Return how often, of 200 times, the evaluator finds the hash of the label that it returns.
+
+    The circuit returns the AND of the evaluator's 0 and a bit of the garbler: always 0.
+    """
+    builder = CircuitBuilder(ShareGroup(1, 1))
+    wire = builder.conjoin(builder.evaluator[0][0], builder.garbler[0][0])
+    circuit = builder.build(title="and", returned=[wire])
+    known = 0
+    for _ in range(200):
+        offset, zero, key = draw(), draw_labels(2, 1), secrets.token_bytes(16)
+        tables, outputs = garble(circuit, inputs=zero, offset=offset, key=key)
+        hashes = commit_outputs(outputs, offset=offset, key=key, name=bytes(16))
+        inputs = choose(zero, np.array([[False], [garbler_bit]]), offset)
+        labels = evaluate(circuit, inputs=inputs, tables=tables, key=key)
+        known += match_outputs(labels, hashes=hashes, key=key, name=bytes(16))
+    return known
+
+
+def test_returned_labels_are_known_whatever_the_garbler_has():
+    assert [count_known_labels(draw_offset, bit) for bit in (False, True)] == [200, 200]
+
+
+def test_offset_with_lowest_bit_zero_shows_the_garblers_bit():
+    # Both labels of a wire have one colour: the evaluator takes the wrong half of a table.
+    assert count_known_labels(draw_even_offset, False) == 200
+    assert count_known_labels(draw_even_offset, True) < 100
 
 
 def test_session_draws_an_offset_with_lowest_bit_one(parties):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from helba.ring.ring import Ring
 from tests.ring.parties import convolve, make_parties, scatter, worst
 
 SPARSE_FACTOR = 6.0
+SWITCHED_FACTOR = 10.0
 COMPUTED_FACTOR = 20.0
 FULL_FACTOR = 40.0
 
@@ -184,6 +186,44 @@ def test_reopenings_stay_within_their_bounds(backend, seed, bits, factor):
     exact = [each * numerator // denominator for each in values]
     assert worst(parties.read(fresh, 7 * np.arange(20)), exact) <= fresh.error_bound + 1
     assert fresh.bound.peak >= max(abs(each) for each in exact)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    bits=st.integers(20, 53),
+    share_bits=st.integers(20, 63),
+    to_user=st.booleans(),
+)
+@settings(max_examples=15)
+def test_openings_stay_within_their_bounds(backend, seed, bits, share_bits, to_user):
+    parties, rng = make_parties(backend), np.random.default_rng(seed)
+    values, places = rng.integers(-(2**bits), 2**bits + 1, 50), 3 * np.arange(50)
+    made = parties.ring.encrypt(values, places=places, scale=1.0, peak=2.0**bits, primes=1)
+    seen, error = opening_error(parties, made, values, places, bits=share_bits, to_user=to_user)
+    assert seen <= error
+
+
+@pytest.mark.parametrize("to_user", [False, True])
+def test_bound_of_an_opening_is_near_what_is_seen(backend, to_user):
+    parties = make_parties(backend, 13)
+    values, places = np.zeros(1000, dtype=int), np.arange(1000)
+    made = parties.ring.encrypt(values, places=places, scale=1.0, peak=1.0, primes=1)
+    seen, error = opening_error(parties, made, values, places, bits=54, to_user=to_user)
+    assert seen <= error <= (SWITCHED_FACTOR if to_user else SPARSE_FACTOR) * seen
+
+
+def opening_error(parties, ciphertext, values, places, *, bits, to_user):
+    """How far share minus mask is from the values, and its bound, in units of modulo 2^bits."""
+    to = parties.to_user if to_user else None
+    opening, mask = parties.ring.open(ciphertext, places=places, to=to)
+    share = (parties.user if to_user else parties.opener).receive(opening, places=places)
+    modulus, unit = 1 << bits, parties.parameters.moduli[0]
+    pairs = zip(share.modulo(bits=bits), mask.take_modulo(bits=bits), strict=True)
+    found = [
+        (int(one) - int(other) + modulus // 2) % modulus - modulus // 2 for one, other in pairs
+    ]
+    exact = [Fraction(int(each) * modulus, unit) for each in values]
+    return worst(found, exact), mask.error(bits=bits)
 
 
 def test_bound_of_a_reopening_is_near_what_is_seen(backend):

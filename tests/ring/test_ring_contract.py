@@ -24,6 +24,7 @@ from helba.ring import (
     Opener,
     Rearrangement,
     Ring,
+    choose_parameters,
     insecure_parameters,
     make_keys,
     make_reencryption_key,
@@ -122,6 +123,23 @@ def test_shrinking_spends_a_prime_and_keeps_the_numbers(parties):
     assert worst(parties.read(made, np.arange(8)), exact) <= made.error_bound
     numbers = [float(each) / made.scale for each in parties.read(made, np.arange(8))]
     assert worst(numbers, values) <= made.value_error * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("middle_bits", [49, 51])
+@pytest.mark.parametrize("primes", [2, 3])
+def test_shrinking_by_the_largest_factors_keeps_to_its_error(backend, middle_bits, primes):
+    parameters = choose_parameters(middle_bits=middle_bits)
+    keys = make_keys(parameters, backend=backend)
+    ring = Ring(keys.public, evaluation_key=keys.evaluation)
+    opener = Opener(keys.secret, public_key=keys.public)
+    prime = parameters.moduli[primes - 1]
+    bits = 90 if primes == 3 else 52
+    made = ring.encrypt([(1 << bits) - 1], places=[0], scale=1.0, peak=2.0**bits, primes=primes)
+    for below in (1, 2, 3, 12345, 1 << 20):
+        shrunk = ring.shrink(made, factor=prime - below)
+        exact = ((1 << bits) - 1) * (prime - below) // prime
+        (found,) = opener.decrypt(shrunk, places=[0])
+        assert abs(int(found) - exact) <= shrunk.error_bound
 
 
 @pytest.mark.parametrize("to_user", [False, True])
@@ -240,6 +258,31 @@ def test_message_that_may_wrap_around_is_refused(parties):
         parties.ring.product(high, high)
     with pytest.raises(OutOfRange):
         parties.ring.drop(high, primes=1)
+
+
+@pytest.mark.parametrize("primes", [0, 4, -1, 1.5])
+def test_numbers_of_primes_that_no_ciphertext_has_are_refused(parties, primes):
+    with pytest.raises(InvalidInput, match="primes"):
+        encrypt(parties, [1], [0], primes=primes)
+    with pytest.raises(InvalidInput, match="primes"):
+        parties.opener.encrypt_pads([1], places=[0], multiple=1, scale=1.0, primes=primes)
+    with pytest.raises(InvalidInput, match="primes"):
+        parties.ring.drop(encrypt(parties, [1], [0]), primes=primes)
+
+
+def test_replies_that_are_no_shares_are_refused_and_the_mask_is_not_spent(parties):
+    made = encrypt(parties, [5, 6], [0, 1], primes=2)
+    moved = [Rearrangement([Move([0, 1], [3, 4])])]
+    opening, mask = parties.ring.open(made, places=[0, 1])
+    share = parties.opener.receive(opening, places=[0, 1])
+    plain = encrypt(parties, [1, 2], [3, 4])
+    (fewer,) = parties.opener.reopen(share, rearrangements=[Rearrangement([Move([0], [3])])])
+    for wrong in (plain, fewer):
+        with pytest.raises(WrongVector, match="encryption of 2 shares"):
+            parties.ring.reopen(mask, [wrong], rearrangements=moved)
+    replies = parties.opener.reopen(share, rearrangements=moved)
+    (fresh,) = parties.ring.reopen(mask, replies, rearrangements=moved)
+    assert worst(parties.read(fresh, [3, 4]), [5, 6]) <= fresh.error_bound
 
 
 def test_values_past_their_announced_bound_are_refused_unquoted(parties):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from helba.errors import InvalidInput
+from helba.garbling import EvaluatorSession, GarblerSession, build_argmax, combine, read_indices
 from helba.ring import Bound, choose_parameters
 from helba.ring.grid import choose_grid
 from tests.ring.parties import make_parties
@@ -13,8 +14,8 @@ from tests.ring.parties import make_parties
 BITS = 40
 
 
-def play_scores(parties, *, dim, arms, lanes, feature_bits, model_bits, rng, to=None, finer=0):
-    """Open the scores of `lanes` users; return them on the grid, exactly, and what was rounded."""
+def encrypt_scores(parties, *, dim, arms, lanes, feature_bits, model_bits, rng, finer=0):
+    """The encrypted scores of `lanes` users, their places, what they are exactly, and the grid."""
     features = dim + dim * (dim + 1) // 2
     count = lanes * arms
     peaks = 2.0**feature_bits, 2.0**model_bits
@@ -36,7 +37,6 @@ def play_scores(parties, *, dim, arms, lanes, feature_bits, model_bits, rng, to=
     places = np.arange(count)[:, None] * features + features - 1 - np.arange(features)
     ring = parties.ring
     a, b = grid.feature_multiple >> finer, grid.model_multiple
-    low_bits = grid.low_bits - finer
     asked = ring.encrypt(
         asks.astype(object).reshape(-1) * a, places=places, scale=a, peak=a * peaks[0], primes=2
     )
@@ -47,12 +47,47 @@ def play_scores(parties, *, dim, arms, lanes, feature_bits, model_bits, rng, to=
         peak=b * peaks[1],
         primes=2,
     )
-    opened = parties.open(
-        ring.product(asked, held, terms=features, independent=True), places[:, 0], bits=BITS, to=to
-    )
+    scores = ring.product(asked, held, terms=features, independent=True)
+    return scores, places[:, 0], asks @ model, grid
+
+
+def play_scores(parties, *, to=None, finer=0, **options):
+    """Open the scores of users; return them on the grid, exactly, and what was rounded."""
+    encrypted, places, exact, grid = encrypt_scores(parties, finer=finer, **options)
+    low_bits = grid.low_bits - finer
+    opened = parties.open(encrypted, places, bits=BITS, to=to)
     scores = (opened + (1 << (low_bits - 1))) >> low_bits
-    exact = asks @ model
     return scores, exact, np.abs(opened - (exact << low_bits)).max(), grid
+
+
+@pytest.mark.ckks
+@pytest.mark.parametrize(("dim", "arms", "lanes"), [(2, 3, 546), (4, 8, 73)])
+def test_garbled_argmax_of_opened_scores_is_numpys_with_ties(dim, arms, lanes):
+    """From ciphertexts to arms at full security: shares of both parties, one circuit, all lanes."""
+    parties = make_parties("openfhe", 13)
+    encrypted, places, exact, grid = encrypt_scores(
+        parties,
+        dim=dim,
+        arms=arms,
+        lanes=lanes,
+        feature_bits=9,
+        model_bits=12,
+        rng=np.random.default_rng(dim),
+    )
+    exact = exact.reshape(lanes, arms)
+    best = exact == exact.max(axis=1, keepdims=True)
+    assert (best.sum(axis=1) > 1).sum() >= lanes // 10  # ties of the winners
+    opening, mask = parties.ring.open(encrypted, places=places)
+    mine = parties.opener.receive(opening, places=places).modulo(bits=BITS)
+    masks = mask.take_modulo(bits=BITS)
+    garbler, evaluator = GarblerSession(), EvaluatorSession()
+    garbler.complete(evaluator.answer(garbler.offer()))
+    circuit = build_argmax(arms, bits=BITS, grid_bits=grid.low_bits)
+    transfer = evaluator.begin(circuit, shares=mine.reshape(lanes, arms))
+    garbled = garbler.garble(circuit, shares=masks.reshape(lanes, arms), transfer=transfer)
+    colours = evaluator.evaluate(garbled.tables).colours
+    found = read_indices(combine(garbled.decoding, colours), arms=arms)
+    assert np.array_equal(found, exact.argmax(axis=1))
 
 
 @pytest.mark.slow

@@ -41,12 +41,19 @@ def test_modulus_past_the_table_is_refused_with_the_ring_that_carries_it():
         {"first_bits": 49, "middle_bits": 49},
         {"first_bits": 50, "middle_bits": 44},
         {"middle_bits": 39},
+        {"middle_bits": 52},
+        {"first_bits": 400, "middle_bits": 4000},
         {"security": 100},
     ],
 )
 def test_sizes_that_cannot_work_are_refused(request_):
     with pytest.raises(InvalidInput):
         choose_parameters(**request_)
+
+
+def test_sizes_that_are_possible_are_named():
+    with pytest.raises(InvalidInput, match="middle_bits must be at most 51, got 52"):
+        choose_parameters(middle_bits=52)
 
 
 def test_parameters_without_security_come_from_one_place_only():

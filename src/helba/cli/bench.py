@@ -40,7 +40,9 @@ def bench_plain(
 @app.command("kernels")
 def bench_kernels(
     only: Annotated[str, typer.Option(help="kernels whose name contains this")] = "",
-    repetitions: Annotated[int, whole_number(text="runs of each; the fastest counts")] = 3,
+    repetitions: Annotated[
+        int, whole_number(text="runs of each; of the ring's, which are short, five times as many")
+    ] = 3,
     bootstrap: Annotated[
         bool, typer.Option("--bootstrap/--no-bootstrap", help="N = 2^16: a minute, and 5 GiB")
     ] = True,
@@ -49,7 +51,10 @@ def bench_kernels(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Time every circuit on CKKS at 128 bits, beside the OpenFHE operations that it performs."""
+    """Time every circuit and the ring's kernels at 128 bits, beside OpenFHE's own operations.
+
+    Of a circuit the fastest run counts, of a kernel of the ring the median.
+    """
     from helba.experiments.bench_kernels import bench_kernels as measure
     from helba.experiments.bench_kernels import print_kernels
     from helba.experiments.report import print_json
@@ -75,6 +80,8 @@ def bench_argmax(
     from helba.experiments.bench_argmax import bench_argmax as measure
 
     numbers = [_arms_of(each) for each in split(arms)]
+    if not numbers:
+        raise typer.BadParameter("expected one number or more, got none", param_hint="--arms")
     _show(measure(numbers, lanes=lanes, bits=bits, repetitions=repetitions), as_json=as_json)
 
 

@@ -63,11 +63,6 @@ class MessageSizes:
     tables: int
     returned: int
 
-    @property
-    def up(self) -> int:
-        """Bytes from the evaluator to the garbler."""
-        return self.transfer + self.returned
-
 
 def predict_sizes(circuit: Circuit, *, lanes: int) -> MessageSizes:
     """Return the exact length of every message of an opening."""

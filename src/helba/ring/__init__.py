@@ -9,8 +9,9 @@ arrangement, with all primes back.
     ring = Ring(keys.public, evaluation_key=keys.evaluation)      # the server: public keys only
     opener = Opener(keys.secret, public_key=keys.public)
 
-    model = ring.encrypt([3, 4], places=[0, 1], scale=1.0, peak=2**20, primes=2)
-    ...
+    number = ring.encrypt([3 << 40], places=[0], scale=2.0**40, peak=2.0**42, primes=2)
+    opening, mask = ring.open(ring.product(number, number), places=[0])
+    share = opener.receive(opening, places=[0])                   # uniform; the server has the mask
 
 Layers: `parameters` and `security` (what is allowed), `noise` (certificates), `ciphertext`, `ring`
 and `opener` (what the parties do), `share` and `rearrangement` (openings), `pad` (inputs as

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from helba.errors import InvalidInput
+from helba.errors import InvalidInput, OutOfRange
 from helba.ring.key import PublicKey
 from helba.ring.noise import DEVIATIONS, Bound, Operand, encryption_noise
 from helba.ring.parameters import PRIMES, RingParameters
 
-__all__ = ["Ciphertext", "describe_share"]
+__all__ = ["Ciphertext", "count_primes", "describe_fresh", "describe_share"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -65,6 +65,17 @@ class Ciphertext:
             return True
         return self.bound.peak + self.error_bound < self.parameters.modulus(self.primes) / 2
 
+    def require_room(self) -> Ciphertext:
+        """Return it; `OutOfRange` if a coefficient within its bounds may go around the modulus."""
+        if self.has_room:
+            return self
+        bits = math.log2(self.bound.peak + self.error_bound)
+        room = math.log2(self.parameters.modulus(self.primes) / 2)
+        raise OutOfRange(
+            f"integers of up to 2^{bits:.1f} do not fit {count_primes(self.primes)}, which hold "
+            f"2^{room:.1f}: lower the scale"
+        )
+
     def with_scale(self, scale: float) -> Ciphertext:
         """Return the same integers read at another scale: the numbers times scale/new scale."""
         if not (math.isfinite(scale) and scale > 0):
@@ -93,6 +104,24 @@ class Ciphertext:
         raise TypeError("a ciphertext is stored by helba.ring.wire, not pickled")
 
 
+def count_primes(primes: int) -> str:
+    """Return the number with its noun."""
+    return "1 prime" if primes == 1 else f"{primes} primes"
+
+
+def describe_fresh(public_key: PublicKey, *, bound: Bound) -> Ciphertext:
+    """Return the public side of a fresh encryption, at scale 1; it has no body yet."""
+    return Ciphertext(
+        body=None,
+        parameters=public_key.parameters,
+        key_id=public_key.key_id,
+        primes=PRIMES,
+        scale=1.0,
+        bound=bound,
+        noise=encryption_noise(public_key.parameters),
+    )
+
+
 def describe_share(
     public_key: PublicKey, *, count: int, scale: float = 1.0, primes: int = PRIMES
 ) -> Ciphertext:
@@ -100,14 +129,6 @@ def describe_share(
 
     A server that reads one expects just this (`like` of `helba.ring.wire`).
     """
-    parameters = public_key.parameters
-    half = float(parameters.share_modulus // 2)
-    return Ciphertext(
-        body=None,
-        parameters=parameters,
-        key_id=public_key.key_id,
-        primes=primes,
-        scale=1.0,
-        bound=Bound.of(peak=half, count=count),
-        noise=encryption_noise(parameters),
-    ).with_scale(scale)
+    half = float(public_key.parameters.share_modulus // 2)
+    fresh = describe_fresh(public_key, bound=Bound.of(peak=half, count=count))
+    return replace(fresh, primes=primes).with_scale(scale)

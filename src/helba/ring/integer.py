@@ -48,7 +48,7 @@ def as_integers(values: Any) -> Integers:
             raise InvalidInput("values", f"an array of {array.dtype}", "integers")
         return array.astype(object if array.dtype == np.uint64 else np.int64)
     if not all(isinstance(each, int | np.integer) for each in array):
-        raise InvalidInput("values", "others", "integers")
+        raise InvalidInput("values", "numbers that are not whole", "integers")
     exact = np.array([int(each) for each in array], dtype=object)
     return exact.astype(np.int64) if largest_of(exact) < 1 << 63 else exact
 

@@ -77,6 +77,7 @@ class Opener:
     ) -> Ciphertext:
         """Encrypt pads of inputs, times `multiple`, at their places; see `Ring.add_shares`."""
         require_whole("multiple", multiple, least=1, most=MOST_MULTIPLE)
+        require_whole("primes", primes, least=1, most=PRIMES)
         places = checked_places(places, parameters=self.parameters)
         numbers = as_integers(pads).astype(object)
         if len(numbers) != len(places):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from helba.errors import InvalidInput, require_whole
-from helba.ring.security import RING_DIMS, describe_ring, max_log2_qp, require_modulus
+from helba.ring.security import RING_DIMS, least_ring_dim, require_modulus
 
 __all__ = [
     "FIRST_BITS",
@@ -35,6 +35,8 @@ MIDDLE_BITS = 49
 AUXILIARY_BITS = 60
 # From 56 bits on OpenFHE takes two primes for P.
 MOST_FIRST_BITS = 55
+# From 52 bits on OpenFHE multiplies by whole numbers of that size only nearly (`Ring.shrink`).
+MOST_MIDDLE_BITS = 51
 # Two primes carry a share: with 95 bits a message of 2^54 wraps with probability 2^-40.
 LEAST_SHARE_BITS = 95
 # The middle primes stand on both sides of 2^middle_bits; together they stay below this excess.
@@ -58,9 +60,11 @@ class RingParameters:
     def __post_init__(self) -> None:
         require_whole("ring_dim", self.ring_dim, least=1 << 4, most=1 << 17)
         require_whole("first_bits", self.first_bits, least=40, most=MOST_FIRST_BITS)
-        require_whole("middle_bits", self.middle_bits, least=40, most=self.first_bits - 1)
+        require_whole("middle_bits", self.middle_bits, least=40, most=MOST_MIDDLE_BITS)
         if self.ring_dim & (self.ring_dim - 1):
             raise InvalidInput("ring_dim", self.ring_dim, "a power of two")
+        if self.middle_bits >= self.first_bits:
+            raise InvalidInput("middle_bits", self.middle_bits, "fewer than first_bits")
         if self.first_bits + self.middle_bits < LEAST_SHARE_BITS:
             raise InvalidInput(
                 "first_bits + middle_bits",
@@ -77,7 +81,7 @@ class RingParameters:
     @property
     def log2_qp(self) -> int:
         """Bits of the modulus that security depends on, at most."""
-        return self.first_bits + 2 * self.middle_bits + EXCESS_BITS + AUXILIARY_BITS
+        return _count_bits(self.first_bits, self.middle_bits)
 
     @cached_property
     def moduli(self) -> tuple[int, int, int]:
@@ -108,21 +112,15 @@ def choose_parameters(
 ) -> RingParameters:
     """Return the smallest ring that carries primes of these sizes at `security` bits.
 
-    `InvalidInput` names the nearest sizes that fit if no ring of the table does.
+    `InvalidInput` names the sizes that are possible.
     """
-    needed = first_bits + 2 * middle_bits + EXCESS_BITS + AUXILIARY_BITS
-    for ring_dim in RING_DIMS:
-        if needed <= max_log2_qp(ring_dim, security=security):
-            return RingParameters(
-                ring_dim=ring_dim,
-                security=security,
-                first_bits=first_bits,
-                middle_bits=middle_bits,
-            )
-    largest = RING_DIMS[-1]
-    limit = max_log2_qp(largest, security=security)
-    raise InvalidInput(
-        "log2(QP)", needed, f"at most {limit}, the limit of N = {describe_ring(largest)}"
+    needed = _count_bits(first_bits, middle_bits)
+    ring_dim = least_ring_dim(needed, security=security)
+    return RingParameters(
+        ring_dim=RING_DIMS[-1] if ring_dim is None else ring_dim,
+        security=security,
+        first_bits=first_bits,
+        middle_bits=middle_bits,
     )
 
 
@@ -130,6 +128,10 @@ def insecure_parameters(log2_ring_dim: int = 9) -> RingParameters:
     """Return a small ring without any security, with the usual primes: for tests only."""
     require_whole("log2_ring_dim", log2_ring_dim, least=4, most=12)
     return RingParameters(ring_dim=1 << log2_ring_dim, security=None, _checked=_UNCHECKED)
+
+
+def _count_bits(first_bits: int, middle_bits: int) -> int:
+    return first_bits + 2 * middle_bits + EXCESS_BITS + AUXILIARY_BITS
 
 
 @lru_cache(maxsize=64)

@@ -20,11 +20,10 @@ from helba.errors import (
     InvalidInput,
     LevelsExhausted,
     MissingKey,
-    OutOfRange,
     WrongVector,
     require_whole,
 )
-from helba.ring.ciphertext import Ciphertext
+from helba.ring.ciphertext import Ciphertext, count_primes, describe_fresh
 from helba.ring.integer import (
     Integers,
     add_modulo,
@@ -88,12 +87,13 @@ class Ring:
         The bounds are public and go with the ciphertext; values past them are refused, without
         being quoted.
         """
+        require_whole("primes", primes, least=1, most=PRIMES)
         places, integers = self._checked_values(values, places=places, peak=peak)
         if norm is not None and _norm_of(integers) > norm * (1.0 + SCALE_TOLERANCE):
             raise InvalidInput("values", "longer ones", f"of norm {norm:g} at most, as announced")
         bound = Bound.of(peak=peak, norm=norm, count=len(places))
-        fresh = self._fresh(scale=scale, bound=bound)
-        self._require_room(replace(fresh, primes=min(primes, 2)))
+        fresh = describe_fresh(self.public_key, bound=bound).with_scale(scale)
+        replace(fresh, primes=min(primes, 2)).require_room()
         body = self._backend.encrypt(self.public_key.payload, integers, places)
         return self.drop(replace(fresh, body=body), primes=primes)
 
@@ -108,9 +108,9 @@ class Ring:
             raise InvalidInput("values", "a larger one", "below half of the first two primes")
         places, integers = self._checked_values(values, places=places, peak=peak)
         added = Bound.of(peak=peak, count=len(places))
-        made = self._require_room(
-            replace(ciphertext, bound=ciphertext.bound.plus(added, most=self.parameters.ring_dim))
-        )
+        made = replace(
+            ciphertext, bound=ciphertext.bound.plus(added, most=self.parameters.ring_dim)
+        ).require_room()
         body = self._backend.add_values(ciphertext.body, integers, places, primes=ciphertext.primes)
         return replace(made, body=body)
 
@@ -139,15 +139,13 @@ class Ring:
         bound, total = lowered[0].bound, math.hypot if independent else _add
         for each in lowered[1:]:
             bound = bound.plus(each.bound, most=self.parameters.ring_dim)
-        made = self._require_room(
-            replace(
-                lowered[0],
-                bound=bound,
-                noise=total(*(each.noise for each in lowered)),
-                computed=total(*(each.computed for each in lowered)),
-                failure=math.fsum(each.failure for each in lowered),
-            )
-        )
+        made = replace(
+            lowered[0],
+            bound=bound,
+            noise=total(*(each.noise for each in lowered)),
+            computed=total(*(each.computed for each in lowered)),
+            failure=math.fsum(each.failure for each in lowered),
+        ).require_room()
         return replace(made, body=self._backend.sum([each.body for each in lowered]))
 
     def negate(self, ciphertext: Ciphertext) -> Ciphertext:
@@ -180,23 +178,21 @@ class Ring:
             primes=primes,
             independent=independent,
         )
-        made = self._require_room(
-            replace(
-                first,
-                primes=primes - 1,
-                scale=first.scale * second.scale / self.parameters.moduli[primes - 1],
-                bound=product_bound(
-                    first.bound,
-                    second.bound,
-                    parameters=self.parameters,
-                    primes=primes,
-                    terms=terms,
-                ),
-                noise=noise,
-                computed=noise,
-                failure=first.failure + second.failure,
-            )
-        )
+        made = replace(
+            first,
+            primes=primes - 1,
+            scale=first.scale * second.scale / self.parameters.moduli[primes - 1],
+            bound=product_bound(
+                first.bound,
+                second.bound,
+                parameters=self.parameters,
+                primes=primes,
+                terms=terms,
+            ),
+            noise=noise,
+            computed=noise,
+            failure=first.failure + second.failure,
+        ).require_room()
         body = self._backend.product(
             first.body, second.body, evaluation=evaluation.payload, primes=primes
         )
@@ -212,16 +208,14 @@ class Ring:
         prime = self.parameters.moduli[primes - 1]
         require_whole("factor", factor, least=1, most=prime - 1)
         ratio, rounded = factor / prime, rounding_noise(self.parameters)
-        made = self._require_room(
-            replace(
-                ciphertext,
-                primes=primes - 1,
-                scale=ciphertext.scale * ratio,
-                bound=ciphertext.bound.scaled(ratio),
-                noise=math.hypot(ciphertext.noise * ratio, rounded),
-                computed=math.hypot(ciphertext.computed * ratio, rounded),
-            )
-        )
+        made = replace(
+            ciphertext,
+            primes=primes - 1,
+            scale=ciphertext.scale * ratio,
+            bound=ciphertext.bound.scaled(ratio),
+            noise=math.hypot(ciphertext.noise * ratio, rounded),
+            computed=math.hypot(ciphertext.computed * ratio, rounded),
+        ).require_room()
         body = self._backend.multiply(ciphertext.body, factor, primes=primes)
         return replace(made, body=body)
 
@@ -232,13 +226,11 @@ class Ring:
         if evaluation.automorphism is None:
             raise MissingKey("the evaluation key has no automorphism")
         added = switching_noise(self.parameters, primes=ciphertext.primes)
-        made = self._require_room(
-            replace(
-                ciphertext,
-                noise=math.hypot(ciphertext.noise, added),
-                computed=math.hypot(ciphertext.computed, added),
-            )
-        )
+        made = replace(
+            ciphertext,
+            noise=math.hypot(ciphertext.noise, added),
+            computed=math.hypot(ciphertext.computed, added),
+        ).require_room()
         body = self._backend.automorphism(
             ciphertext.body, evaluation=evaluation.payload, exponent=evaluation.automorphism
         )
@@ -248,11 +240,11 @@ class Ring:
         """Return the same message modulo fewer primes; nothing is divided."""
         require_whole("primes", primes, least=1, most=PRIMES)
         if primes > ciphertext.primes:
-            left = _count_primes(ciphertext.primes)
+            left = count_primes(ciphertext.primes)
             raise LevelsExhausted(f"expected {primes} primes, got a ciphertext with {left}")
         if primes == ciphertext.primes:
             return ciphertext
-        made = self._require_room(replace(ciphertext, primes=primes))
+        made = replace(ciphertext, primes=primes).require_room()
         return replace(made, body=self._backend.drop(ciphertext.body, primes=primes))
 
     # -- opening
@@ -280,7 +272,7 @@ class Ring:
         primes = ciphertext.primes
         body = self._backend.add(body, self._backend.encrypt_zero(public.payload, primes=primes))
         noise = math.hypot(noise, encryption_noise(self.parameters))
-        self._require_room(replace(ciphertext, noise=noise))
+        replace(ciphertext, noise=noise).require_room()
         moduli = self.parameters.moduli[:primes]
         first, second = self._backend.split(body, places, primes=primes)
         mask = draw_residues(moduli, len(places))
@@ -334,8 +326,14 @@ class Ring:
         if carried.key_id != self.public_key.key_id:
             raise WrongVector("the mask belongs to another key")
         require_reopenable(mask, rearrangements)
+        for reply, each in zip(replies, rearrangements, strict=True):
+            if not reply.is_masked or reply.bound.count != len(each.targets):
+                raise WrongVector(
+                    f"expected the opener's encryption of {len(each.targets)} shares, got another "
+                    "ciphertext"
+                )
         made = [
-            self._require_room(describe_reopened(each, carried, added=added, renew=renew))
+            describe_reopened(each, carried, added=added, renew=renew).require_room()
             for each in rearrangements
         ]
         places, share = mask.places, mask.take_integers()
@@ -372,26 +370,12 @@ class Ring:
         wrap = 2 * bound.peak / self.parameters.share_modulus + (peak + 1) / SHARE_MODULUS
         if pads.primes == PRIMES:
             wrap += LIFT_FAILURE
-        made = self._require_room(
-            replace(pads, bound=bound, failure=pads.failure + len(places) * wrap)
-        )
+        made = replace(pads, bound=bound, failure=pads.failure + len(places) * wrap).require_room()
         lifted = (numbers - SHARE_MODULUS) * multiple
         body = self._backend.add_values(pads.body, lifted, places, primes=pads.primes)
         return replace(made, body=body)
 
     # -- bookkeeping
-
-    def _fresh(self, *, scale: float, bound: Bound) -> Ciphertext:
-        """The public side of a fresh encryption; it has no body yet."""
-        return Ciphertext(
-            body=None,
-            parameters=self.parameters,
-            key_id=self.public_key.key_id,
-            primes=PRIMES,
-            scale=1.0,
-            bound=bound,
-            noise=encryption_noise(self.parameters),
-        ).with_scale(scale)
 
     def _checked_values(self, values: Any, *, places: Any, peak: float) -> tuple[Places, Integers]:
         places = checked_places(places, parameters=self.parameters)
@@ -417,30 +401,14 @@ class Ring:
 
     def _require_prime(self, primes: int, what: str) -> int:
         if primes < 2:
-            left = _count_primes(primes)
+            left = count_primes(primes)
             raise LevelsExhausted(f"{what} needs 2 primes, got a ciphertext with {left}: reopen it")
         return primes
-
-    def _require_room(self, ciphertext: Ciphertext) -> Ciphertext:
-        """Return it; `OutOfRange` if a coefficient within its bounds may go around the modulus."""
-        if ciphertext.has_room:
-            return ciphertext
-        bits = math.log2(ciphertext.bound.peak + ciphertext.error_bound)
-        room = math.log2(self.parameters.modulus(ciphertext.primes) / 2)
-        raise OutOfRange(
-            f"integers of up to 2^{bits:.1f} do not fit {_count_primes(ciphertext.primes)}, which "
-            f"hold 2^{room:.1f}: lower the scale"
-        )
 
 
 def _add(*numbers: float) -> float:
     """Return the sum."""
     return math.fsum(numbers)
-
-
-def _count_primes(primes: int) -> str:
-    """Return the number with its noun."""
-    return "1 prime" if primes == 1 else f"{primes} primes"
 
 
 def _norm_of(integers: Integers) -> float:

@@ -104,10 +104,6 @@ class SimulatedBackend(Backend):
         super().__init__(parameters)
         self._random = np.random.default_rng()
 
-    def seed(self, seed: int) -> None:
-        """Make the simulated errors repeatable; masks never are."""
-        self._random = np.random.default_rng(seed)
-
     # -- keys: names, and nothing behind them
 
     def make_keys(self, *, automorphism: int | None) -> tuple[bytes, Any, Any, Any]:
@@ -182,8 +178,12 @@ class SimulatedBackend(Backend):
 
     def multiply(self, body: Any, factor: int, *, primes: int) -> Any:
         """Multiply, and divide by the last prime."""
-        dense = body.dense
-        return self._divide(dense.coefficients * factor, dense.noise * factor, primes=primes)
+        if isinstance(body, _Exact):
+            prime = self.parameters.moduli[primes - 1]
+            values = (2 * body.values.astype(object) * factor + prime) // (2 * prime)
+            noise = math.hypot(body.noise * factor / prime, rounding_noise(self.parameters))
+            return _Exact(values, body.places, self._degree, noise)
+        return self._divide(body.coefficients * factor, body.noise * factor, primes=primes)
 
     def automorphism(self, body: Any, *, evaluation: Any, exponent: int) -> Any:
         """Send X^i to X^(i exponent), whose sign changes each time it goes around."""

@@ -123,7 +123,7 @@ def load_ciphertext(
     head, payload = _unseal(data, kind="ciphertext", backend=backend)
     head.require_key(public_key.key_id)
     if head.other != bytes(KEY_ID_BYTES) or head.automorphism:
-        raise DamagedData("the ciphertext carries what no ciphertext has")
+        raise DamagedData("expected no second key and no automorphism in a ciphertext, got one")
     scale, peak, norm, noise, computed, failure = head.numbers
     sound = all(math.isfinite(each) and each >= 0 for each in head.numbers) and scale > 0
     if (
@@ -180,7 +180,7 @@ def load_opening(
     if head.count != count:
         raise DamagedData(f"the opening has {head.count} numbers, {count} were expected")
     if head.automorphism or head.numbers != NO_NUMBERS:
-        raise DamagedData("the opening carries what no opening has")
+        raise DamagedData("expected no automorphism and no bounds in an opening, got some")
     if head.primes not in (1, 2):
         raise DamagedData(f"an opening has one prime or two, not {head.primes}")
     moduli = backend.parameters.moduli[: head.primes]
@@ -362,9 +362,15 @@ def _load_key(
         head.require_key(key_id)
     if head.other != other:
         raise DamagedData(f"the {kind} leads to another key")
-    found = (head.primes, head.count, head.automorphism, *head.numbers)
-    if found != (PRIMES, 0, automorphism or 0, *NO_NUMBERS):
-        raise DamagedData(f"the {kind} carries what no key has")
+    if head.automorphism != (automorphism or 0):
+        expected, got = (
+            f"X^{each}" if each else "none" for each in (automorphism, head.automorphism)
+        )
+        raise DamagedData(f"the {kind} has another automorphism: expected {expected}, got {got}")
+    if (head.primes, head.count, *head.numbers) != (PRIMES, 0, *NO_NUMBERS):
+        raise DamagedData(
+            f"expected no primes, count or bounds in the header of a {kind}, got some"
+        )
     return head.key_id, backend.load(
         kind, payload, primes=PRIMES, key_id=head.key_id, automorphism=automorphism
     )

@@ -11,7 +11,6 @@ entries go when keys are next generated or loaded, which must not be while anoth
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 
 from helba.engine.description import Description
 from helba.engine.keys import EvaluationKey
-from helba.ring.ckks.keymap import forget_keys
+from helba.ring.ckks.keymap import forget_keys, map_lock
 
 __all__ = ["changing_maps", "find_entry", "own_keys", "remove_unused_keys"]
 
@@ -33,13 +32,12 @@ class _Entry:
 
 _entries: dict[str, _Entry] = {}
 _unused: deque[str] = deque()  # the tag of every key that was collected
-_lock = threading.RLock()
 
 
 @contextmanager
 def changing_maps() -> Iterator[None]:
     """Have the maps alone, without what is no longer in use: to put keys in and to own them."""
-    with _lock:
+    with map_lock:
         remove_unused_keys()
         yield
 
@@ -55,7 +53,7 @@ def own_keys(key: EvaluationKey) -> None:
 
     The first owner says what the entries are.
     """
-    with _lock:
+    with map_lock:
         if key.tag not in _entries:
             _entries[key.tag] = _Entry(
                 Description(
@@ -71,7 +69,7 @@ def own_keys(key: EvaluationKey) -> None:
 
 def remove_unused_keys() -> None:
     """Remove the entries whose last owner is gone."""
-    with _lock:
+    with map_lock:
         ownerless = set()
         while _unused:
             tag = _unused.popleft()

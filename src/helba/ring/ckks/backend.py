@@ -23,6 +23,7 @@ from helba.ring.backend import Backend
 from helba.ring.ckks.clock import TimedContext
 from helba.ring.ckks.context import open_context
 from helba.ring.ckks.form import automorphism_template, forms_of, read_object, rows_of_object
+from helba.ring.ckks.keymap import map_lock
 from helba.ring.ckks.process import require_own_randomness
 from helba.ring.ckks.template import Residues, Template
 from helba.ring.integer import Integers, residues_of
@@ -76,12 +77,13 @@ class CkksBackend(Backend):
         tag = key_id.hex()
         pair.publicKey.SetKeyTag(tag)
         pair.secretKey.SetKeyTag(tag)
-        self._context.EvalMultKeyGen(pair.secretKey)
-        if automorphism is not None:
-            maps: Any = fhe.CryptoContext
-            made = self._context.EvalAutomorphismKeyGen(pair.secretKey, [automorphism])
-            if automorphism not in _automorphisms_of(tag):
-                maps.InsertEvalAutomorphismKey(made, tag)
+        with map_lock:
+            self._context.EvalMultKeyGen(pair.secretKey)
+            if automorphism is not None:
+                maps: Any = fhe.CryptoContext
+                made = self._context.EvalAutomorphismKeyGen(pair.secretKey, [automorphism])
+                if automorphism not in _automorphisms_of(tag):
+                    maps.InsertEvalAutomorphismKey(made, tag)
         return key_id, pair.secretKey, pair.publicKey, tag
 
     def make_reencryption(self, secret: Any, public: Any) -> Any:
@@ -204,7 +206,8 @@ class CkksBackend(Backend):
         """Return OpenFHE's object with these residues, or raise `DamagedData`."""
         ring_dim, tag = self.parameters.ring_dim, key_id.hex()
         if kind == "evaluation key":
-            return self._load_evaluation(data, tag=tag, automorphism=automorphism)
+            with map_lock:
+                return self._load_evaluation(data, tag=tag, automorphism=automorphism)
         template = self._template(kind, primes)
         rows = unpack_rows(data, template.moduli, count=ring_dim)
         _require_hiding(rows)

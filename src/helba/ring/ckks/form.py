@@ -28,7 +28,7 @@ class Forms:
     """Templates of all objects of one ring; they were made with a key that was then forgotten.
 
     `ciphertexts` by the number of primes; `share` is one polynomial modulo two primes by its
-    coefficients, `single` one by its evaluations. `tag` is the forgotten key's.
+    coefficients, `single` one by its evaluations.
     """
 
     ciphertexts: dict[int, Template]
@@ -37,7 +37,6 @@ class Forms:
     public: Template
     secret: Template
     switching: Template
-    tag: str
 
 
 @lru_cache(maxsize=16)
@@ -69,7 +68,6 @@ def forms_of(parameters: RingParameters) -> Forms:
         switching=template(
             context.KeySwitchGen(pair.secretKey, pair.secretKey), 2 * PRIMES * (PRIMES + 1)
         ),
-        tag=pair.publicKey.GetKeyTag(),
     )
 
 

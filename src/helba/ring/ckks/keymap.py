@@ -1,7 +1,7 @@
 """OpenFHE's maps of evaluation keys: one for the process, by key tag.
 
 The maps can only be emptied as a whole and filled again, which no computation of another thread
-survives.
+survives. Whoever puts keys in or takes them out holds `map_lock`, so that no key gets lost.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 import openfhe as fhe
 
-__all__ = ["forget_keys"]
+__all__ = ["forget_keys", "map_lock"]
 
-_lock = threading.RLock()
+map_lock = threading.RLock()
 
 
 def forget_keys(tags: Collection[str]) -> None:
     """Remove the evaluation keys of these tags from the maps of the process."""
     maps: Any = fhe.CryptoContext
-    with _lock:
+    with map_lock:
         products = dict(maps.GetAllEvalMultKeys())
         rotations = dict(maps.GetAllEvalAutomorphismKeys())
         fhe.ClearEvalMultKeys()

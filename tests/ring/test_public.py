@@ -1,0 +1,71 @@
+"""The public names of the packages below the bandit."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+
+import pytest
+
+import helba.learning.layout
+import helba.ring
+
+
+def test_public_names_of_the_ring_are_these():
+    assert helba.ring.__all__ == [
+        "BACKENDS",
+        "DEVIATIONS",
+        "PRIMES",
+        "Bound",
+        "Ciphertext",
+        "EvaluationKey",
+        "KeyPair",
+        "Mask",
+        "Move",
+        "Opener",
+        "Opening",
+        "PublicKey",
+        "Rearrangement",
+        "Recipient",
+        "ReencryptionKey",
+        "Ring",
+        "RingParameters",
+        "SecretKey",
+        "Share",
+        "choose_parameters",
+        "describe_share",
+        "insecure_parameters",
+        "make_keys",
+        "make_reencryption_key",
+    ]
+    assert all(hasattr(helba.ring, name) for name in helba.ring.__all__)
+
+
+def test_public_names_of_layouts_are_these():
+    assert helba.learning.layout.__all__ == [
+        "Arrangement",
+        "BlockMove",
+        "Gram",
+        "InnerProducts",
+        "MatrixProduct",
+        "OuterProduct",
+        "Statistic",
+        "Trace",
+        "count_quadratic_features",
+        "moves_between",
+        "symmetrising_moves",
+    ]
+    assert all(hasattr(helba.learning.layout, name) for name in helba.learning.layout.__all__)
+
+
+@pytest.mark.ckks
+def test_example_of_the_package_runs():
+    text = inspect.getdoc(helba.ring)
+    start, end = text.index("    keys = make_keys"), text.index("Layers:")
+    names = {name: getattr(helba.ring, name) for name in helba.ring.__all__}
+    exec(textwrap.dedent(text[start:end]), names)
+    error = names["mask"].error(bits=50)
+    value = int(names["share"].modulo(bits=50)[0]) - int(names["mask"].take_modulo(bits=50)[0])
+    first, middle = names["keys"].public.parameters.moduli[:2]
+    signed = (value + (1 << 49)) % (1 << 50) - (1 << 49)
+    assert abs(signed - (9 << 130) // (first * middle)) <= error + 1
