@@ -285,6 +285,36 @@ def test_replies_that_are_no_shares_are_refused_and_the_mask_is_not_spent(partie
     assert worst(parties.read(fresh, [3, 4]), [5, 6]) <= fresh.error_bound
 
 
+def test_numbers_that_would_go_around_the_modulus_of_shares_are_refused(parties):
+    """Shares know two primes: three primes of the result do not help."""
+    made = encrypt(parties, [3 << 80], [0], primes=2, peak=2.0**82)
+    opening, mask = parties.ring.open(made, places=[0])
+    share = parties.opener.receive(opening, places=[0])
+    larger = [Rearrangement([Move([0], [0], factor=2.0**30)])]
+    replies = parties.opener.reopen(share, rearrangements=larger)
+    with pytest.raises(OutOfRange, match="do not fit 2 primes"):
+        parties.ring.reopen(mask, replies, rearrangements=larger)
+    pads = parties.opener.encrypt_pads([5], places=[0], multiple=1 << 60, scale=1.0)
+    with pytest.raises(OutOfRange, match="do not fit 2 primes"):
+        parties.ring.add_shares(pads, [7], places=[0], multiple=1 << 60, peak=2.0**52)
+
+
+def test_numbers_near_half_the_modulus_of_shares_are_refused(parties):
+    half = parties.parameters.share_modulus // 2
+    for below in (0, 1 << 50, 1 << 53):
+        with pytest.raises((InvalidInput, OutOfRange)):
+            encrypt(parties, [1], [0], peak=float(half - below))
+        with pytest.raises(InvalidInput, match="below half of the first two primes"):
+            parties.ring.add_values(encrypt(parties, [1], [0]), [half - below - 1], places=[0])
+    edge = int(float(half - (1 << 56)))
+    made = encrypt(parties, [edge], [0], peak=float(edge))
+    one = encrypt(parties, [1 << 20], [0], peak=2.0**20)
+    product = parties.ring.product(made, one)
+    (found,) = parties.read(product, [0])
+    exact = (edge << 20) // parties.parameters.moduli[2]
+    assert abs(int(found) - exact) <= product.error_bound < 2.0**70
+
+
 def test_values_past_their_announced_bound_are_refused_unquoted(parties):
     with pytest.raises(InvalidInput) as caught:
         encrypt(parties, [123456789], [0], peak=1000.0)
@@ -466,7 +496,8 @@ def test_mask_belongs_to_its_process():
             mask.take_modulo(bits=40)
         except EngineError:
             os._exit(7)
-        os._exit(0)
+        finally:  # nothing of pytest may go on in the child
+            os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
@@ -490,6 +521,7 @@ def test_rearrangement_reads_only_what_is_open(parties):
         lambda: Move([], []),
         lambda: Rearrangement([]),
         lambda: Rearrangement([Move([0], [0], factor=2.0), Move([1], [1], factor=3.0)]),
+        lambda: Rearrangement([Move([0], [0]), Move([1], [0])]),
     ],
 )
 def test_moves_that_make_no_sense_are_refused(wrong):

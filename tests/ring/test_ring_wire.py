@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +21,6 @@ from helba.ring.ciphertext import describe_share
 from helba.ring.packing import pack_rows, packed_bytes, unpack_rows
 from helba.ring.pad import draw_seed, expand_pad, split
 from helba.ring.wire import (
-    DIGEST_BYTES,
     HEADER,
     ciphertext_bytes,
     dump_ciphertext,
@@ -38,6 +36,7 @@ from helba.ring.wire import (
     opening_bytes,
 )
 from tests.engine.processes import run_module
+from tests.ring.fuzzing import sealed
 from tests.ring.parties import AUTOMORPHISM, around_zero, make_parties, worst
 
 
@@ -244,8 +243,7 @@ def test_strangers_claims_are_held_to_what_is_expected(parties):
     fields = list(HEADER.unpack_from(data))
     fields[9] = fields[9] / 2  # a smaller bound than agreed
     HEADER.pack_into(data, 0, *fields)
-    body = bytes(data[:-DIGEST_BYTES])
-    forged = body + hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
+    forged = sealed(bytes(data))
     assert load_ciphertext(forged, public_key=parties.keys.public).bound.peak == 2.0**40
     with pytest.raises(DamagedData, match="not those expected"):
         load_ciphertext(forged, public_key=parties.keys.public, like=made)
@@ -263,7 +261,33 @@ def test_sizes_at_full_security_are_within_their_limits():
     low = parties.ring.drop(made, primes=1)
     opening, _ = parties.ring.open(low, places=np.arange(256))
     assert len(dump_opening(opening, backend=engine)) <= 0.07e6
-    assert len(dump_key(parties.keys.evaluation)) <= 4e6
+    keys = (parties.keys.evaluation, parties.to_user.reencryption)
+    assert sum(len(dump_key(each)) for each in keys) <= 4e6
+
+
+@pytest.mark.ckks
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_secret_key_must_be_right_modulo_every_prime(row):
+    parties = make_parties("openfhe")
+    data = bytearray(dump_secret_key(parties.keys.secret))
+    moduli = parties.parameters.moduli
+    start = HEADER.size + packed_bytes(moduli[:row], count=parties.parameters.ring_dim)
+    data[start + 100] ^= 1  # another residue of that row
+    with pytest.raises(DamagedData, match="not that of the public key"):
+        load_secret_key(sealed(bytes(data)), public_key=parties.keys.public)
+
+
+def test_share_whose_claimed_noise_leaves_no_room_is_refused(parties):
+    (share,) = parties.opener.reopen(
+        parties.opener.receive(
+            parties.ring.open(parties.ring.drop(encrypt(parties)[1], primes=2), places=[0])[0],
+            places=[0],
+        ),
+        rearrangements=[Rearrangement([Move([0], [0])])],
+    )
+    forged = dump_ciphertext(replace(share, noise=1e300), backend=engine_of(parties))
+    with pytest.raises(DamagedData, match="do not fit its primes"):
+        load_ciphertext(forged, public_key=parties.keys.public)
 
 
 @pytest.mark.ckks

@@ -38,6 +38,10 @@ class Backend(ABC):
         """Return the key's id, and the payloads of the secret, public and evaluation key."""
 
     @abstractmethod
+    def is_pair(self, secret: Any, public: Any) -> bool:
+        """Return True if the secret key decrypts, modulo all primes, what `public` encrypts."""
+
+    @abstractmethod
     def make_reencryption(self, secret: Any, public: Any) -> Any:
         """Return the payload of a re-encryption key to the owner of `public`."""
 

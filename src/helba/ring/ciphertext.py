@@ -61,9 +61,8 @@ class Ciphertext:
 
         Integers of an encrypted share may go around two primes: the other share takes it back.
         """
-        if self.is_masked and self.primes >= 2:
-            return True
-        return self.bound.peak + self.error_bound < self.parameters.modulus(self.primes) / 2
+        peak = 0.0 if self.is_masked and self.primes >= 2 else self.bound.peak
+        return peak + self.error_bound < self.parameters.modulus(self.primes) / 2
 
     def require_room(self) -> Ciphertext:
         """Return it; `OutOfRange` if a coefficient within its bounds may go around the modulus."""

@@ -20,7 +20,8 @@ average times
 but for a share exp(-t) of the keys, for each message, where c |m|^2 is the largest value of m's
 spectrum: at most as many times |m|^2 as coefficients of m may differ from 0, and at most N/2 times,
 because the spectrum of a real polynomial comes in pairs. That is `spread`, with t = 28 (2^-40 of
-the keys). It is close to 1 for a model, and 36 for a full polynomial, where 1 is typical.
+the keys, and 2^-37 for all six such norms in a product). It is close to 1 for a model, and 36 for a
+full polynomial, where 1 is typical.
 
 That needs errors of fresh encryptions, and messages that do not depend on the key (a reopened one
 does, by the error that became a part of it, which is far smaller). **What computing adds to an
@@ -32,7 +33,9 @@ tells how much of its noise is `computed`, and a message m multiplies that part 
 with each other (Hoelder). For the few coefficients of a model or a test that is little more.
 
 Errors of two operands may depend on each other, as in a square: their parts are added, unless the
-caller knows better. Tests compare all of this with OpenFHE, on random and on narrow messages.
+caller knows better of the fresh ones. Computed ones always are: OpenFHE's key switch cuts off where
+it should round, which leaves the same half of (1 + X + ... + X^(N-1)) s(X) in every ciphertext.
+Tests compare all of this with OpenFHE, on random and on narrow messages.
 """
 
 from __future__ import annotations
@@ -195,24 +198,22 @@ def product_noise(
 ) -> float:
     """Return the noise of the relinearised and rescaled product; all of it counts as computed.
 
-    Where the errors are `independent`, as those of two encryptions are, squares add up.
+    Where fresh errors are `independent`, as those of two encryptions are, their squares add up.
     """
     degree = parameters.ring_dim
-    cross = (
-        _multiplied_noise(first.bound, second, ring_dim=degree),
-        _multiplied_noise(second.bound, first, ring_dim=degree),
+    pairs = ((first, second), (second, first))
+    fresh = [
+        one.bound.norm * math.sqrt(spread(one.bound.count, ring_dim=degree)) * other.fresh
+        for one, other in pairs
+    ]
+    crossed = math.hypot(*fresh) if independent else sum(fresh)
+    crossed += sum(
+        one.bound.norm * math.sqrt(one.bound.count) * other.computed for one, other in pairs
     )
-    crossed = math.hypot(*cross) if independent else sum(cross)
-    # The product of both errors: all coefficients of one meet all of the other.
-    fresh = first.fresh * second.fresh
-    both = math.sqrt(degree * spread(degree, ring_dim=degree)) * fresh
-    both += DEVIATIONS * degree * (first.noise * second.noise - fresh)
+    # The product of both errors: every coefficient of one meets all of the other.
+    both = math.sqrt(degree * spread(degree, ring_dim=degree)) * first.fresh * second.fresh
+    mixed = first.computed * second.noise + first.fresh * second.computed
+    both += DEVIATIONS * degree * mixed
     switched = switching_noise(parameters, primes=primes)
     divisor = parameters.moduli[primes - 1]
-    return math.hypot(math.hypot(crossed, both, switched) / divisor, rounding_noise(parameters))
-
-
-def _multiplied_noise(message: Bound, operand: Operand, *, ring_dim: int) -> float:
-    """The noise of an operand's error times a message."""
-    fresh = math.sqrt(spread(message.count, ring_dim=ring_dim)) * operand.fresh
-    return message.norm * (fresh + math.sqrt(message.count) * operand.computed)
+    return math.hypot((crossed + both) / divisor, switched / divisor, rounding_noise(parameters))

@@ -66,8 +66,8 @@ class Move:
 class Rearrangement:
     """All that goes into one new ciphertext: moves whose numbers are added where they meet.
 
-    `scale` is that of the result, where moves have factors of their own; otherwise it follows from
-    the factor.
+    `scale` is that of the result. It follows from the factor where all moves have the same one and
+    none meet; else it must be stated.
     """
 
     moves: Sequence[Move]
@@ -79,6 +79,8 @@ class Rearrangement:
         object.__setattr__(self, "moves", tuple(self.moves))
         if self.scale is None and len({move.stretch for move in self.moves}) > 1:
             raise InvalidInput("scale", None, "stated where factors differ")
+        if self.scale is None and len(self.targets) < sum(len(move.target) for move in self.moves):
+            raise InvalidInput("scale", None, "stated where moves meet in a coefficient")
 
     @cached_property
     def sources(self) -> Places:

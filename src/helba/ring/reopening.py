@@ -13,11 +13,13 @@ from helba.ring.place import checked_places
 from helba.ring.rearrangement import Rearrangement
 from helba.ring.share import Carried, Mask, Share
 
-__all__ = ["LIFT_FAILURE", "describe_reopened", "require_reopenable"]
+__all__ = ["LIFT_FAILURE", "LIFT_MARGIN", "describe_reopened", "require_reopenable"]
 
 # OpenFHE lifts residues of two primes to three with a quotient in doubles: a number within 2^51.4
 # of half the modulus may be lifted wrongly. Measured 2^-52.8 a share, and there are two.
 LIFT_FAILURE = 2.0**-51
+# Numbers that somebody chose stay this far, relatively, from half the modulus.
+LIFT_MARGIN = 2.0**-48
 
 
 def describe_reopened(

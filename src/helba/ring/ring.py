@@ -45,7 +45,7 @@ from helba.ring.pad import MOST_MULTIPLE, SHARE_MODULUS
 from helba.ring.parameters import PRIMES, RingParameters
 from helba.ring.place import Places, checked_places
 from helba.ring.rearrangement import Rearrangement
-from helba.ring.reopening import LIFT_FAILURE, describe_reopened, require_reopenable
+from helba.ring.reopening import LIFT_FAILURE, LIFT_MARGIN, describe_reopened, require_reopenable
 from helba.ring.share import NAME_BYTES, Carried, Mask, Opening
 
 __all__ = ["Ring"]
@@ -93,7 +93,9 @@ class Ring:
             raise InvalidInput("values", "longer ones", f"of norm {norm:g} at most, as announced")
         bound = Bound.of(peak=peak, norm=norm, count=len(places))
         fresh = describe_fresh(self.public_key, bound=bound).with_scale(scale)
-        replace(fresh, primes=min(primes, 2)).require_room()
+        _require_shareable(replace(fresh, primes=primes))
+        if not peak < self._liftable:
+            raise InvalidInput("peak", f"{peak:g}", f"below {self._liftable:g}")
         body = self._backend.encrypt(self.public_key.payload, integers, places)
         return self.drop(replace(fresh, body=body), primes=primes)
 
@@ -104,7 +106,7 @@ class Ring:
         self._require_own(ciphertext)
         if peak is None:
             peak = float(largest_of(as_integers(values)))
-        if not peak < self.parameters.share_modulus // 2:
+        if not peak < self._liftable:
             raise InvalidInput("values", "a larger one", "below half of the first two primes")
         places, integers = self._checked_values(values, places=places, peak=peak)
         added = Bound.of(peak=peak, count=len(places))
@@ -123,8 +125,8 @@ class Ring:
     def sum(self, ciphertexts: Sequence[Ciphertext], *, independent: bool = False) -> Ciphertext:
         """Add messages of one scale, at the fewest primes that one of them has.
 
-        Errors add up like their bounds, unless the caller knows that they are `independent`, as
-        those of fresh encryptions are: then like their squares.
+        Errors add up like their bounds. Of those that fresh encryptions made the caller may know
+        that they are `independent`: then these add up like their squares.
         """
         if not ciphertexts:
             raise InvalidInput("ciphertexts", "none", "at least one")
@@ -136,14 +138,17 @@ class Ring:
                 )
         primes = min(each.primes for each in ciphertexts)
         lowered = [self.drop(each, primes=primes) for each in ciphertexts]
-        bound, total = lowered[0].bound, math.hypot if independent else _add
+        bound, noises = lowered[0].bound, [each.noise for each in lowered]
         for each in lowered[1:]:
             bound = bound.plus(each.bound, most=self.parameters.ring_dim)
+        computed = math.fsum(each.computed for each in lowered)
+        if independent:
+            noises = [math.hypot(*(each.operand.fresh for each in lowered), computed)]
         made = replace(
             lowered[0],
             bound=bound,
-            noise=total(*(each.noise for each in lowered)),
-            computed=total(*(each.computed for each in lowered)),
+            noise=math.fsum(noises),
+            computed=computed,
             failure=math.fsum(each.failure for each in lowered),
         ).require_room()
         return replace(made, body=self._backend.sum([each.body for each in lowered]))
@@ -333,9 +338,10 @@ class Ring:
                     "ciphertext"
                 )
         made = [
-            describe_reopened(each, carried, added=added, renew=renew).require_room()
-            for each in rearrangements
+            describe_reopened(each, carried, added=added, renew=renew) for each in rearrangements
         ]
+        for each_made in made:
+            _require_shareable(each_made)
         places, share = mask.places, mask.take_integers()
         fresh = []
         for ciphertext, reply, each in zip(made, replies, rearrangements, strict=True):
@@ -370,12 +376,18 @@ class Ring:
         wrap = 2 * bound.peak / self.parameters.share_modulus + (peak + 1) / SHARE_MODULUS
         if pads.primes == PRIMES:
             wrap += LIFT_FAILURE
-        made = replace(pads, bound=bound, failure=pads.failure + len(places) * wrap).require_room()
+        made = replace(pads, bound=bound, failure=pads.failure + len(places) * wrap)
+        _require_shareable(made)
         lifted = (numbers - SHARE_MODULUS) * multiple
         body = self._backend.add_values(pads.body, lifted, places, primes=pads.primes)
         return replace(made, body=body)
 
     # -- bookkeeping
+
+    @property
+    def _liftable(self) -> float:
+        """Integers below it are lifted from two primes to three without fail; see `reopening`."""
+        return self.parameters.share_modulus / 2 * (1.0 - LIFT_MARGIN)
 
     def _checked_values(self, values: Any, *, places: Any, peak: float) -> tuple[Places, Integers]:
         places = checked_places(places, parameters=self.parameters)
@@ -406,9 +418,9 @@ class Ring:
         return primes
 
 
-def _add(*numbers: float) -> float:
-    """Return the sum."""
-    return math.fsum(numbers)
+def _require_shareable(ciphertext: Ciphertext) -> None:
+    """Raise `OutOfRange` unless it has room modulo its primes, and modulo those of shares."""
+    replace(ciphertext, primes=min(ciphertext.primes, 2)).require_room()
 
 
 def _norm_of(integers: Integers) -> float:

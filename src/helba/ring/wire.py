@@ -21,12 +21,9 @@ import struct
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from helba.errors import DamagedData, InvalidInput
 from helba.ring.backend import Backend
 from helba.ring.ciphertext import Ciphertext
-from helba.ring.integer import add_modulo, compose, largest_of
 from helba.ring.key import (
     KEY_ID_BYTES,
     EvaluationKey,
@@ -35,7 +32,7 @@ from helba.ring.key import (
     SecretKey,
 )
 from helba.ring.keygen import BACKENDS, find_backend
-from helba.ring.noise import DEVIATIONS, Bound, encryption_noise
+from helba.ring.noise import Bound
 from helba.ring.packing import pack_rows, packed_bytes, unpack_rows
 from helba.ring.parameters import PRIMES, RingParameters
 from helba.ring.share import Opening
@@ -270,16 +267,11 @@ def load_reencryption_key(
 def load_secret_key(data: bytes | memoryview, *, public_key: PublicKey) -> SecretKey:
     """Return the secret key of a public key, or raise `DamagedData`.
 
-    It must decrypt what the public key encrypts.
+    It must decrypt what the public key encrypts, modulo all primes.
     """
     backend = public_key.backend
     key_id, payload = _load_key("secret key", data, backend=backend, key_id=public_key.key_id)
-    places, noise = np.arange(8), encryption_noise(backend.parameters)
-    zero = backend.encrypt_zero(public_key.payload, primes=1)
-    first, second = backend.split(zero, places, primes=1)
-    moduli = backend.parameters.moduli[:1]
-    found = compose(add_modulo(first, backend.open_second(second, payload, places), moduli), moduli)
-    if largest_of(found) > DEVIATIONS * noise:
+    if not backend.is_pair(payload, public_key.payload):
         raise DamagedData("the secret key is not that of the public key")
     return SecretKey(backend=backend, key_id=key_id, payload=payload)
 

@@ -86,6 +86,15 @@ class CkksBackend(Backend):
                     maps.InsertEvalAutomorphismKey(made, tag)
         return key_id, pair.secretKey, pair.publicKey, tag
 
+    def is_pair(self, secret: Any, public: Any) -> bool:
+        """Decrypt an encryption of 0 by OpenFHE: what is not 0 is as large as the modulus."""
+        zero = self.encrypt_zero(public, primes=PRIMES)
+        try:
+            found = self._context.Decrypt(secret, zero).GetCKKSPackedValue()
+        except RuntimeError:  # OpenFHE's own estimate of the error is past all bounds
+            return False
+        return bool(np.abs(np.array(found)).max() < 1.0)
+
     def make_reencryption(self, secret: Any, public: Any) -> Any:
         """Encrypt the secret key to the recipient, as key switching does."""
         require_own_randomness()
