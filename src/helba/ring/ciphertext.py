@@ -75,6 +75,11 @@ class Ciphertext:
             f"2^{room:.1f}: lower the scale"
         )
 
+    def require_shareable(self) -> Ciphertext:
+        """Return it; `OutOfRange` if its integers do not fit the two primes that shares have."""
+        replace(self, primes=min(self.primes, 2)).require_room()
+        return self
+
     def with_scale(self, scale: float) -> Ciphertext:
         """Return the same integers read at another scale: the numbers times scale/new scale."""
         if not (math.isfinite(scale) and scale > 0):

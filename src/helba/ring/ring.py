@@ -93,7 +93,7 @@ class Ring:
             raise InvalidInput("values", "longer ones", f"of norm {norm:g} at most, as announced")
         bound = Bound.of(peak=peak, norm=norm, count=len(places))
         fresh = describe_fresh(self.public_key, bound=bound).with_scale(scale)
-        _require_shareable(replace(fresh, primes=primes))
+        replace(fresh, primes=primes).require_shareable()
         if not peak < self._liftable:
             raise InvalidInput("peak", f"{peak:g}", f"below {self._liftable:g}")
         body = self._backend.encrypt(self.public_key.payload, integers, places)
@@ -338,10 +338,9 @@ class Ring:
                     "ciphertext"
                 )
         made = [
-            describe_reopened(each, carried, added=added, renew=renew) for each in rearrangements
+            describe_reopened(each, carried, added=added, renew=renew).require_shareable()
+            for each in rearrangements
         ]
-        for each_made in made:
-            _require_shareable(each_made)
         places, share = mask.places, mask.take_integers()
         fresh = []
         for ciphertext, reply, each in zip(made, replies, rearrangements, strict=True):
@@ -376,8 +375,8 @@ class Ring:
         wrap = 2 * bound.peak / self.parameters.share_modulus + (peak + 1) / SHARE_MODULUS
         if pads.primes == PRIMES:
             wrap += LIFT_FAILURE
-        made = replace(pads, bound=bound, failure=pads.failure + len(places) * wrap)
-        _require_shareable(made)
+        failure = pads.failure + len(places) * wrap
+        made = replace(pads, bound=bound, failure=failure).require_shareable()
         lifted = (numbers - SHARE_MODULUS) * multiple
         body = self._backend.add_values(pads.body, lifted, places, primes=pads.primes)
         return replace(made, body=body)
@@ -416,11 +415,6 @@ class Ring:
             left = count_primes(primes)
             raise LevelsExhausted(f"{what} needs 2 primes, got a ciphertext with {left}: reopen it")
         return primes
-
-
-def _require_shareable(ciphertext: Ciphertext) -> None:
-    """Raise `OutOfRange` unless it has room modulo its primes, and modulo those of shares."""
-    replace(ciphertext, primes=min(ciphertext.primes, 2)).require_room()
 
 
 def _norm_of(integers: Integers) -> float:
