@@ -37,7 +37,7 @@ class Ciphertext:
 
     @property
     def operand(self) -> Operand:
-        """What the noise of a product depends on."""
+        """Bound and noise, which the noise of a product follows from."""
         return Operand(bound=self.bound, noise=self.noise, computed=self.computed)
 
     @property
