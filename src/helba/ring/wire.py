@@ -361,7 +361,7 @@ def _load_key(
         raise DamagedData(f"the {kind} has another automorphism: expected {expected}, got {got}")
     if (head.primes, head.count, *head.numbers) != (PRIMES, 0, *NO_NUMBERS):
         raise DamagedData(
-            f"expected no primes, count or bounds in the header of a {kind}, got some"
+            f"expected {PRIMES} primes, no count and no bounds in the {kind}'s header, got others"
         )
     return head.key_id, backend.load(
         kind, payload, primes=PRIMES, key_id=head.key_id, automorphism=automorphism
