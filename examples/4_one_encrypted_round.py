@@ -1,4 +1,4 @@
-"""4. A round by hand: an authority, a server and a user, and every message between them.
+"""4. A round by hand: server, user and opener, and every message between them.
 
 Run: .venv/bin/python examples/4_one_encrypted_round.py
 """
@@ -6,66 +6,75 @@ Run: .venv/bin/python examples/4_one_encrypted_round.py
 import numpy as np
 
 import helba
-from helba.protocol.bandit import deployment_for
+from helba.shares.authority import Authority
+from helba.shares.codec import Codec
+from helba.shares.deployment import SharesDeployment
+from helba.shares.message import Answer
+from helba.shares.opener import OpenerParty
+from helba.shares.server import AUTHORITY, Server
+from helba.shares.user import User
 
-# What everybody agrees on before the first key is made: the problem's bounds, and from them CKKS
-# parameters at 128 bits of security. Nothing in it is secret.
+# What everybody agrees on before the first key is made: the problem's bounds, and from them a plan
+# at 128 bits of security. Nothing in it is secret.
 problem = helba.make_problem("toy", seed=0)
-settings = helba.settings_for(problem, horizon=130)
-deployment = deployment_for(settings, engine="ckks", security=128, latency="single")
-parameters = deployment.parameters
-print(f"N = {parameters.ring_dim}, log2(QP) = {parameters.log2_qp}, depth {parameters.depth}")
+deployment = SharesDeployment.of(
+    helba.settings_for(problem, horizon=130), opener="authority", security=128
+)
+plan = deployment.plan
+print(f"N = {plan.parameters.ring_dim}, scores of {plan.score_bits} bits, {plan.lanes} users at once")
 
-# The authority makes the collective keys, under which everybody encrypts. The user makes keys of
-# its own, and enrols: what the server sends it only the user can read. The server gets no key that
-# decrypts, but one that re-encrypts to this user.
-authority = helba.Authority(deployment)
-user = authority.make_user()
-server = authority.make_server()
+# The authority makes the keys and is the opener: it alone can decrypt, and sees masked numbers. The
+# server has public keys. The user has no key of the ring at all: it sends shares, and seals the seed
+# of their pads to the opener.
+authority = Authority(deployment)
+server = Server(deployment, ring=authority.make_ring())
+opener = OpenerParty(
+    deployment, opener=authority.make_opener(), sealing_key=authority.private_sealing_key
+)
+user = User(deployment, id=authority.enrol().id, sealing_key=authority.sealing_key)
+codec = Codec(deployment, public_key=authority.public_key)
+server.add_helper(AUTHORITY)
+
+
+def settle(message):
+    """Deliver a user's message, and all that server and opener say to each other about it."""
+    waiting = [(user.id, message)]
+    to_user = []
+    while waiting:
+        sender, message = waiting.pop(0)
+        who = "user  " if sender == user.id else "opener"
+        print(f"  {who} -> server: {type(message).__name__:11} {len(codec.encode(message)):7} bytes")
+        for envelope in [*server.handle(message, sender=sender), *server.work()]:
+            size = len(codec.encode(envelope.message))
+            whom = "user  " if envelope.to == user.id else "opener"
+            print(f"  server -> {whom}: {type(envelope.message).__name__:11} {size:7} bytes")
+            if envelope.to == user.id:
+                to_user.append(envelope.message)
+            else:
+                waiting.append((envelope.to, opener.handle(envelope.message)))
+    return to_user
+
 
 for number, shown in enumerate(problem.rounds(2), start=1):
-    print(f"round {number}")
+    # The user asks. The opener encrypts the pads, the server adds its shares, multiplies by the
+    # model, opens behind a mask, and both compare in a garbled circuit. Each has half of the answer.
+    print(f"round {number}: ask")
+    (answer,) = settle(user.ask(shown.contexts))
+    assert isinstance(answer, Answer)
+    arm = user.read(answer)
 
-    # The server says which batch it serves: the user scales its numbers by what is public of that.
-    notice = server.notice()
-    print("  server -> user: notice                   ", len(notice) / 1e3, "kB")
-
-    # The user encrypts the features of its arms. The server scores and compares them unseen.
-    ask = user.ask(shown.contexts, terms=user.read_notice(notice))
-    print("  user -> server: ask, encrypted contexts  ", len(ask) / 1e3, "kB")
-    (answer,) = server.receive(ask)
-    print("  server -> user: answer, encrypted argmax ", len(answer) / 1e3, "kB")
-
-    # Only the user can read which arm that is. In the second round a bit of the update test has
-    # come along; the server flipped it, so that the user does not know what it says.
-    recommended = user.read(answer)
-    arm = recommended.arm
-    assert not recommended.overflow
-    if recommended.reply is not None:
-        server.receive(recommended.reply)
-        print("  user -> server: one flipped bit          ", len(recommended.reply) / 1e3, "kB")
-
-    # The user plays the arm and reports, encrypted, what it earned.
-    report = user.report(
-        recommended.round, context=shown.contexts[arm], reward=float(shown.rewards[arm])
-    )
-    print("  user -> server: report, encrypted reward ", len(report) / 1e3, "kB")
-    server.receive(report)
-    print("  the server holds", server.design)
-    print("  the server holds", server.response)
-
-    # After the second round an update is due, for which the server asks whoever is online to
-    # refresh ciphertexts. Through the masks the helper sees noise.
-    while tasks := server.tasks(user.id):
-        share = user.help(tasks[0])
-        print("  server -> user: task                     ", len(tasks[0]) / 1e3, "kB")
-        print("  user -> server: share                    ", len(share) / 1e3, "kB")
-        server.receive(share)
+    # The user plays the arm and reports what it earned. The server folds the report into its sums,
+    # and updates its model when that is due: seven or so exchanges with the opener.
+    print(f"round {number}: arm {arm}, report")
+    settle(user.report(shown.contexts[arm], float(shown.rewards[arm])))
+    print("  the server holds", server.learned.model)
 
     # An empty model knows only the lengths of the contexts: the longest is the most uncertain.
     if number == 1:
         assert arm == int(np.argmax(np.linalg.norm(shown.contexts, axis=1)))
 
+print("the server holds", server.learned.design.only)
 print(server.status())
+print(opener, "of its own judgement: tests, checks, ranges of reports")
 assert server.status().samples == 2
-assert server.status().updates == 1
+assert server.status().updates >= 1

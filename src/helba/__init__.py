@@ -8,7 +8,7 @@ A few lines run a policy on a problem:
         arm = policy.select(round.contexts)
         policy.update(round.contexts[arm], round.rewards[arm])
 
-The same on ciphertexts, at 128 bits of security:
+The same encrypted, at 128 bits of security, by a server that sees no number:
 
     policy = helba.EncryptedBandit(helba.settings_for(problem, horizon=130))
 
@@ -34,17 +34,15 @@ from helba.experiments.runner import run_policy, settings_for
 from helba.problems import PROBLEMS, Problem, Round, make_problem
 
 if TYPE_CHECKING:
-    from helba.protocol import Authority, Deployment, EncryptedBandit, Server, User
     from helba.service.client import Client
+    from helba.shares.bandit import EncryptedBandit
 
 __version__ = version("helba")
 
 __all__ = [
     "ALGORITHMS",
     "PROBLEMS",
-    "Authority",
     "Client",
-    "Deployment",
     "EncryptedBandit",
     "HelbaError",
     "InvalidInput",
@@ -52,9 +50,7 @@ __all__ = [
     "Problem",
     "Round",
     "RunFailed",
-    "Server",
     "Settings",
-    "User",
     "__version__",
     "make_policy",
     "make_problem",
@@ -62,13 +58,11 @@ __all__ = [
     "settings_for",
 ]
 
-_PARTIES = ("Authority", "Deployment", "EncryptedBandit", "Server", "User")
-
 
 def __getattr__(name: str) -> Any:
-    """Load a party of the encrypted bandit."""
-    if name in _PARTIES:
-        return getattr(import_module("helba.protocol"), name)
+    """Load the encrypted bandit, or the client."""
+    if name == "EncryptedBandit":
+        return import_module("helba.shares.bandit").EncryptedBandit
     if name == "Client":
         return import_module("helba.service.client").Client
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

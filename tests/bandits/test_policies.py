@@ -168,7 +168,7 @@ def test_learning_beats_uniform(name):
         ("ridge", float("nan"), "ridge must be finite"),
         ("noise", -0.1, "noise must be at least 0"),
         ("delta", 1.0, "delta must be strictly between 0.0 and 1.0"),
-        ("profile", "slow", "profile must be one of fast, paper, got 'slow'"),
+        ("profile", "slow", "profile must be one of shares, ciphertext, paper, got 'slow'"),
         ("bonus", "cubic", "bonus must be one of quadratic, sqrt"),
     ],
 )

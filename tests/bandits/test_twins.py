@@ -14,7 +14,7 @@ from .play import linear_settings, play, rounds
 
 twins = pytest.mark.parametrize(
     ("profile", "bonus"),
-    [("fast", "quadratic"), ("fast", "sqrt"), ("paper", "quadratic"), ("paper", "sqrt")],
+    [("ciphertext", "quadratic"), ("ciphertext", "sqrt"), ("paper", "quadratic"), ("paper", "sqrt")],
 )
 
 
@@ -92,7 +92,7 @@ def test_public_schedule_updates_by_growth_alone(toy_settings):
 
 def test_trace_rule_makes_most_updates_when_growth_is_slow():
     """With eta = 1 the trace rule decides; the fast profile hears of it one round late."""
-    for profile, lag in (("fast", 1), ("paper", 0)):
+    for profile, lag in (("ciphertext", 1), ("paper", 0)):
         settings = linear_settings(dim=3, horizon=200, growth=1.0, profile=profile, bonus="sqrt")
         policy = make_policy("helba", settings=settings)
         passed_at, trace, by_trace, start = None, 0.0, 0, 1
@@ -125,7 +125,9 @@ def test_public_schedule_differs_from_the_trace_rule():
 
 def test_scores_past_their_range_are_counted():
     """Told a radius of nearly nothing, the promised range is too narrow."""
-    settings = linear_settings(parameter_bound=1e-3, noise=0.0, horizon=60)
+    settings = linear_settings(
+        parameter_bound=1e-3, noise=0.0, horizon=60, profile="ciphertext"
+    )
     policy = make_policy("helba", settings=settings)
     rng = np.random.default_rng(0)
     for _ in range(60):
@@ -146,15 +148,17 @@ def test_range_does_not_shrink_with_a_tuned_radius():
 
 def test_update_bounds_of_the_twins_are_those_of_the_proposition(toy_settings):
     growth = growth_bound(toy_settings)
-    fast = make_policy("helba", settings=toy_settings)
+    ciphertext = make_policy("helba", settings=replace(toy_settings, profile="ciphertext"))
     expected = growth + switch_bound(toy_settings, residual=1e-5)
-    assert fast.update_bound() == pytest.approx(expected)
+    assert ciphertext.update_bound() == pytest.approx(expected)
+    shares = make_policy("helba", settings=toy_settings)
+    assert shares.update_bound() == pytest.approx(growth + switch_bound(toy_settings))
     paper = make_policy("helba-paper", settings=toy_settings)
     expected = growth + switch_bound(toy_settings, band=0.25)
     assert paper.update_bound() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("profile", ["fast", "paper"])
+@pytest.mark.parametrize("profile", ["ciphertext", "paper"])
 @pytest.mark.parametrize("ridge", [1e-15, 1e-18])
 def test_inverse_lost_in_rounding_is_said(profile, ridge):
     """Such a ridge cannot be inverted in double precision; the message says what to change."""
@@ -177,8 +181,32 @@ def test_tolerance_is_that_of_the_argmax_plus_twice_the_error_of_an_index(bonus)
         assert policy.decision.tolerance >= least
         checked.append(least > 0)
 
-    play("helba", linear_settings(arms=2, horizon=40, bonus=bonus), watch=watch)
+    settings = linear_settings(arms=2, horizon=40, bonus=bonus, profile="ciphertext")
+    play("helba", settings, watch=watch)
     assert any(checked)
+
+
+def test_twin_of_shares_plays_the_best_of_its_indices_and_counts_reports(toy_settings):
+    """Its inverse and estimate obey their certificates; growth counts reports, not asks."""
+    policy = make_policy("helba", settings=toy_settings)
+    assert type(policy).__name__ == "SharesTwin"
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        x = rng.uniform(-1.0, 1.0, (2, 2))
+        for _ in range(3):  # asks alone change nothing
+            arm = policy.select(x)
+        model, gamma = policy.model, policy._gamma()
+        index = x @ model.estimate + gamma / 2 * np.einsum("ij,jk,ik->i", x, model.inverse, x)
+        assert arm == int(np.argmax(index))
+        policy.update(x[arm], float(x[arm] @ [0.8, -0.6]))
+        if policy.model is not model:
+            V, root = policy.design, np.linalg.cholesky(policy.design)
+            gap = root.T @ policy.model.inverse @ root - np.eye(2)
+            assert np.linalg.norm(gap, 2) <= policy.model.residual <= 5e-3 + 1e-9
+            off = policy.model.estimate - np.linalg.solve(V, policy.response)
+            assert np.linalg.norm(root.T @ off) <= policy.model.estimate_error + 1e-12
+    assert policy.samples == 60
+    assert 20 <= policy.updates <= policy.update_bound()
 
 
 def test_estimate_error_of_the_paper_profile_obeys_its_corollary(toy_settings):

@@ -7,7 +7,8 @@ import pytest
 from helba.cli import main
 from helba.planning.calibration import calibration_path
 
-PLAN = ["plan", "--dim", "2", "--arms", "2", "--horizon", "130"]
+SHARES = ["plan", "--dim", "2", "--arms", "2", "--horizon", "130"]
+PLAN = [*SHARES, "--profile", "ciphertext"]
 KEYS = {
     "ring_dim",
     "log2_qp",
@@ -22,6 +23,29 @@ KEYS = {
     "evaluation_key_bytes",
     "estimated_seconds_per_round",
     "certificates",
+}
+
+
+SHARES_KEYS = {
+    "ring_dim",
+    "log2_qp",
+    "max_log2_qp",
+    "security",
+    "primes",
+    "share_bits",
+    "newton_steps",
+    "blocks",
+    "products_per_update",
+    "reopenings_per_update",
+    "users_per_product",
+    "bytes_up",
+    "bytes_down",
+    "memory_bytes",
+    "evaluation_key_bytes",
+    "estimated_seconds_per_round",
+    "estimated_seconds_per_update",
+    "failure_probability",
+    "resolution",
 }
 
 
@@ -41,6 +65,40 @@ def test_plan_json_is_one_object_with_every_promised_key(options, capsys):
     assert set(found["certificates"]) == {"inverse", "argmax", "bonus"}
     assert found["log2_qp"] <= found["max_log2_qp"]
     assert found["rotation_keys"] == len(found["rotations"])
+
+
+@pytest.mark.parametrize("opener", ["users", "authority"])
+@pytest.mark.parametrize("options", [[], ["--schedule", "public"], ["--security", "256"]], ids=str)
+def test_plan_of_shares_is_one_object_with_every_promised_key(options, opener, capsys):
+    assert main([*SHARES, *options, "--opener", opener, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=reject_constant)
+    assert found.keys() >= SHARES_KEYS
+    assert set(found["certificates"]) == {"inverse", "estimate", "score"}
+    assert found["log2_qp"] <= found["max_log2_qp"]
+    assert found["resolution"] <= 1e-4
+    assert found["failure_probability"] < 2.0**-15
+
+
+def test_plan_of_shares_gives_people_a_reason_for_each_choice(capsys):
+    assert main(SHARES) == 0
+    captured = capsys.readouterr()
+    for word in ("ring", "primes", "contexts", "score", "share", "Newton", "blocks", "2024/463"):
+        assert word in captured.out
+    assert not captured.err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--profile", "shares", "--refresh", "client"], "left out in the profile shares"),
+        (["--profile", "paper", "--opener", "users"], "left out in the profile paper"),
+        (["--profile", "shares", "--bonus", "sqrt"], "quadratic on shares"),
+        (["--opener", "nobody"], "one of users, authority"),
+    ],
+)
+def test_plan_refuses_options_of_another_profile(options, told, capsys):
+    assert main([*SHARES, *options]) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_plan_for_people_gives_a_reason_for_each_choice(capsys):

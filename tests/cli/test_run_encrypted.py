@@ -43,12 +43,12 @@ def test_cli_server_in_its_own_process_plays_the_same_arms(capsys, tmp_path):
 
 
 def test_cli_benches_show_people_a_column_for_each_size(capsys, monkeypatch):
-    from helba.experiments import bench_encrypted
+    from helba.experiments import shares_bench
 
     monkeypatch.setattr(
-        bench_encrypted, "bench_round", partial(bench_encrypted.bench_round, engine="simulate")
+        shares_bench, "bench_round", partial(shares_bench.bench_round, engine="simulate")
     )
-    monkeypatch.setattr(bench_encrypted, "SIZES", ((2, 2), (2, 3)))
+    monkeypatch.setattr(shares_bench, "ROUND_SIZES", ((2, 2), (2, 3)))
     assert main(["bench", "round", "--rounds", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert next(line for line in lines if "arms" in line).replace("│", " ").split()[1:] == [

@@ -2,17 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from helba.errors import InvalidInput
 from helba.experiments import bench_encrypted
-from helba.experiments.bench_encrypted import (
-    SIZES,
-    bench_keys,
-    bench_latency,
-    bench_ratio,
-    bench_round,
-    bench_update,
-    choose_sizes,
-)
+from helba.experiments.bench_encrypted import bench_keys, bench_latency, bench_ratio
+from helba.experiments.shares_bench import bench_round, bench_throughput, bench_update
 from helba.experiments.stopwatch import TimedServer
 from helba.protocol.codec import Codec
 from helba.protocol.messages import Report, TaskReply
@@ -23,29 +15,31 @@ CODEC, HELPER = Codec(deployment_of(TOY, scheme="simulate")), b"2" * 16
 REPORT = CODEC.encode(Report(user=HELPER, round=b"3" * 16))
 
 
-def test_bench_sizes_are_given_whole_or_not_at_all():
-    assert choose_sizes(dim=None, arms=None) == SIZES
-    assert choose_sizes(dim=3, arms=5) == ((3, 5),)
-    with pytest.raises(InvalidInput, match="arms must be given too"):
-        choose_sizes(dim=3, arms=None)
-
-
-def test_bench_round_adds_the_servers_and_the_users_seconds_up():
-    report = bench_round([(2, 2), (3, 4)], rounds=2, engine="simulate")
+@pytest.mark.parametrize("opener", ["users", "authority"])
+def test_bench_round_adds_the_parties_seconds_up(opener):
+    report = bench_round([(2, 2), (3, 4)], rounds=2, engine="simulate", opener=opener)
     assert [(r["dim"], r["arms"]) for r in report["results"]] == [(2, 2), (3, 4)]
     for result in report["results"]:
-        assert result["seconds"] == pytest.approx(result["server_seconds"] + result["user_seconds"])
+        parts = [result[f"{party}_seconds"] for party in ("server", "user", "opener")]
+        assert result["seconds"] == pytest.approx(sum(parts))
         assert result["server_seconds"] > 0
         assert result["bytes_up"] > 0
-        assert set(result["parameters"]) >= {"ring_dim", "log2_qp", "depth", "scale_bits"}
+        assert set(result["parameters"]) >= {"ring_dim", "log2_qp", "share_bits"}
 
 
-def test_bench_update_counts_refreshes():
+def test_bench_update_counts_both_parties():
     report = bench_update([(3, 4)], updates=2, engine="simulate")
     (result,) = report["results"]
     assert (result["updates"], result["rejected"]) == (2, 0)
-    assert result["refreshes"] >= 1
-    assert result["seconds"] == pytest.approx(result["server_seconds"] + result["helper_seconds"])
+    assert result["seconds"] == pytest.approx(result["server_seconds"] + result["opener_seconds"])
+
+
+@pytest.mark.ckks
+@pytest.mark.slow
+def test_bench_throughput_counts_answers_of_all_processes():
+    report = bench_throughput(dim=2, arms=2, users=3, seconds=0.2, processes=1)
+    assert report["recommendations_per_second"] > report["rounds_per_second"] > 0
+    assert (report["users_at_once"], report["processes"]) == (3, 1)
 
 
 class Clockwork:
@@ -138,12 +132,12 @@ def opened(monkeypatch):
 
 def test_bench_ratio_plays_both_profiles(opened):
     report = bench_ratio(rounds=2, engine="simulate")
-    fast, paper = report["fast_seconds_per_round"], report["paper_seconds_per_round"]
-    assert report["ratio"] == pytest.approx(paper / fast)
-    profiles = [(each.settings.profile, each.settings.bonus) for each in opened]
-    assert profiles == [("fast", "quadratic"), ("paper", "sqrt")]
-    for name, deployment in zip(("fast", "paper"), opened, strict=True):
-        assert report[name]["parameters"]["depth"] == deployment.parameters.depth
+    shares, paper = report["shares_seconds_per_round"], report["paper_seconds_per_round"]
+    assert report["ratio"] == pytest.approx(paper / shares)
+    (deployment,) = opened
+    assert (deployment.settings.profile, deployment.settings.bonus) == ("paper", "sqrt")
+    assert report["paper"]["parameters"]["depth"] == deployment.parameters.depth
+    assert report["shares"]["parameters"]["ring_dim"] == 8192
 
 
 def test_bench_latency_plays_the_same_rounds_in_both_ways(opened):
@@ -174,12 +168,3 @@ def test_bench_keys_compares_own_keys_with_a_shared_one(opened):
         report["own_seconds_per_round"] / report["shared_seconds_per_round"]
     )
     assert set(report["parameters"]) == {"own", "shared"}
-
-
-def test_bench_round_and_update_take_the_latency_that_is_told(opened):
-    for latency in ("single", "interactive"):
-        bench_round([(2, 2)], rounds=1, latency=latency, engine="simulate")
-        bench_update([(2, 2)], updates=1, latency=latency, engine="simulate")
-    whole, cut = opened[:2], opened[2:]
-    assert all(each.round_levels <= each.parameters.depth for each in whole)
-    assert all(each.round_levels > each.parameters.depth for each in cut)

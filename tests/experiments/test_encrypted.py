@@ -15,7 +15,7 @@ from helba.experiments.rows import COLUMNS, read_column
 from helba.experiments.runner import policy_for, settings_for
 from helba.experiments.single import SingleRequest, run_single
 from helba.problems import Problem, make_problem
-from helba.protocol import EncryptedBandit
+from helba.protocol import ReferenceBandit
 
 ONLY_ENCRYPTED = {
     *("keys", "bits_returned", "bit_budget"),
@@ -26,7 +26,8 @@ ONLY_ENCRYPTED = {
 
 
 def toy_request(**changes: object) -> SingleRequest:
-    return SingleRequest(**{"problem": "toy", "horizon": 25, "engine": "simulate", **changes})
+    told = {"problem": "toy", "horizon": 25, "engine": "simulate", "profile": "ciphertext"}
+    return SingleRequest(**{**told, **changes})
 
 
 def open_toy(*, horizon: int, seed: int = 0) -> tuple[Problem, EncryptedPlay]:
@@ -42,7 +43,7 @@ def test_encrypted_run_reports_the_documented_fields(tmp_path):
     assert (report["engine"], report["refresh"], report["security"]) == ("simulate", "client", 128)
     assert report["keys"] == "own"
     assert 0 < report["bits_returned"] < report["bit_budget"]
-    assert (report["profile"], report["bonus"]) == ("fast", "quadratic")
+    assert (report["profile"], report["bonus"]) == ("ciphertext", "quadratic")
     assert set(report["parameters"]) >= {"ring_dim", "log2_qp", "depth", "scale_bits", "digits"}
     assert report["bytes_up"] == pytest.approx(25 * report["bytes_up_per_round"])
     assert report["bytes_up"] > 0
@@ -114,15 +115,47 @@ def test_encrypted_play_calls_a_gap_below_the_resolution_a_tie():
 
 
 def test_encrypted_play_with_another_bandits_arm_disagrees_outside_ties(monkeypatch):
-    chosen = EncryptedBandit._choose
+    chosen = ReferenceBandit._choose
 
-    def choose_another(self: EncryptedBandit, contexts: np.ndarray) -> int:
+    def choose_another(self: ReferenceBandit, contexts: np.ndarray) -> int:
         return 1 - chosen(self, contexts)
 
-    monkeypatch.setattr(EncryptedBandit, "_choose", choose_another)
+    monkeypatch.setattr(ReferenceBandit, "_choose", choose_another)
     found = run_single(toy_request())
     assert found.outcome.agreement == 0.0
     assert found.outcome.disagreements_outside_ties >= 20
+
+
+SHARES_FIELDS = {
+    *("opener", "security", "rejected", "tests", "resolution", "bytes_up", "bytes_down"),
+    *("bytes_up_per_round", "bytes_down_per_round", "seconds_per_round_without_updates"),
+    *("seconds_per_update", "server_seconds_per_recommendation", "peak_memory_bytes"),
+    *("user_seconds_per_recommendation", "opener_seconds_per_recommendation", "parameters"),
+}
+
+
+@pytest.mark.parametrize("opener", ["users", "authority"])
+def test_run_on_shares_agrees_with_its_twin_and_reports_the_documented_fields(opener):
+    found = run_single(toy_request(profile=None, opener=opener, horizon=60))
+    report = found.as_json()
+    assert report["profile"] == "shares"
+    assert set(report) >= SHARES_FIELDS
+    assert set(report["parameters"]) >= {"ring_dim", "log2_qp", "primes", "share_bits"}
+    assert report["agreement"] == 1.0
+    assert report["disagreements_outside_ties"] == 0
+    assert report["ties"] < 30
+    assert report["resolution"] <= 1e-4
+    assert report["regret"] <= report["regret_bound"]
+    assert 20 <= report["updates"] <= report["update_bound"]
+
+
+def test_options_of_the_reference_take_its_profile_and_are_refused_on_shares():
+    assert toy_request(profile=None, refresh="client").profile == "ciphertext"
+    assert toy_request(profile=None, separate=True).profile == "ciphertext"
+    with pytest.raises(InvalidInput, match="left out in the profile shares"):
+        toy_request(profile="shares", latency="single")
+    with pytest.raises(InvalidInput, match="left out in the profile paper"):
+        toy_request(profile="paper", opener="users")
 
 
 def test_encrypted_run_says_what_it_is(capsys):
@@ -160,7 +193,7 @@ def test_encrypted_run_without_openfhe_names_the_simulator(tmp_path, monkeypatch
 
 
 def test_encrypted_run_that_no_plan_allows_makes_no_folder(tmp_path):
-    request = toy_request(problem="synthetic", dim=64, arms=64, horizon=100000)
+    request = toy_request(profile="shares", problem="synthetic", dim=65, arms=2, horizon=100)
     with pytest.raises((InvalidInput, RunFailed)):
         run_single(request, out=tmp_path / "out")
     assert not list(tmp_path.iterdir())

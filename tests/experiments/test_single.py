@@ -20,7 +20,7 @@ FIELDS = (
 def test_single_run_reports_the_documented_fields():
     report = run_single(SingleRequest(problem="toy", horizon=40)).as_json()
     assert set(report) >= set(FIELDS)
-    assert (report["profile"], report["bonus"], report["engine"]) == ("fast", "quadratic", "plain")
+    assert (report["profile"], report["bonus"], report["engine"]) == ("shares", "quadratic", "plain")
     assert (report["dim"], report["arms"]) == (2, 2)
     assert 0.9 <= report["agreement"] <= 1.0
     assert report["parameters"] is None
@@ -107,7 +107,7 @@ def test_single_run_tunes_oful_when_asked():
         ({"algorithm": "helba-sqrt", "bonus": "quadratic"}, "bonus must be sqrt with helba-sqrt"),
         ({"horizon": 0}, "horizon must be at least 1, got 0"),
         ({"schedule": "daily"}, "schedule must be one of trace, public, got 'daily'"),
-        ({"profile": "slow"}, "profile must be one of fast, paper, got 'slow'"),
+        ({"profile": "slow"}, "profile must be one of shares, ciphertext, paper, got 'slow'"),
     ],
 )
 def test_single_request_names_the_value_and_what_is_allowed(changes, words):

@@ -1,7 +1,11 @@
 """Circuits that check values against integer arithmetic, in the clear and garbled."""
 
+import itertools
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
 from helba.garbling import (
@@ -9,6 +13,7 @@ from helba.garbling import (
     ShareGroup,
     build_norm_check,
     build_range_check,
+    build_ranges_check,
     build_report_check,
     build_threshold,
     evaluate_clear,
@@ -82,6 +87,77 @@ def test_range_check_of_a_lane_fails_if_one_value_does():
     values[np.arange(8), np.arange(8)] = 11
     got = check_clear(build_range_check(8, bits=12, low=-10, high=10), values, bits=12)
     assert got.tolist() == [False] * 8 + [True]
+
+
+def around(ranges, *, bits):
+    """Values at and next to every edge of every range, and the extremes: all combinations."""
+    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    columns = [
+        sorted({low - 1, low, low + 1, high - 1, high, high + 1, 0, least, most})
+        for low, high in ranges
+    ]
+    columns = [[each for each in column if least <= each <= most] for column in columns]
+    return np.stack(np.meshgrid(*columns), axis=-1).reshape(-1, len(ranges))
+
+
+def lie_within(values, ranges):
+    low, high = np.array(ranges).T
+    return ((low <= values) & (values <= high)).all(axis=1)
+
+
+def share_each(values, *, bits):
+    """Shares of each column as a group of its own."""
+    own, masks = share(values, bits=bits, rng=np.random.default_rng(6))
+    return [list(np.hsplit(each, values.shape[1])) for each in (own, masks)]
+
+
+@pytest.mark.parametrize(
+    ("bits", "ranges"),
+    [
+        (8, ((-5, 3),)),
+        (8, ((-5, 3), (-128, 10), (7, 7))),
+        (8, ((-128, 127), (-1, 0))),
+        (52, ((-(1 << 30), 1 << 33), (-3, 1 << 50), (-(1 << 51), -(1 << 50)), (0, 0))),
+    ],
+)
+def test_ranges_check_is_right_at_and_around_every_edge(any_parties, bits, ranges):
+    values = around(ranges, bits=bits)
+    own, masks = share_each(values, bits=bits)
+    circuit = build_ranges_check(ranges, bits=bits)
+    expected = lie_within(values, ranges)
+    assert 0 < expected.sum() < len(expected)
+    assert np.array_equal(evaluate_clear(circuit, evaluator=own, garbler=masks)[1][:, 0], expected)
+    outcome = open_shares(any_parties, circuit, evaluator=own, garbler=masks)
+    assert np.array_equal(outcome.returned[:, 0], expected)
+
+
+def test_ranges_check_holds_each_value_to_its_own_range():
+    ranges = ((-100, -50), (-10, 10), (60, 120))
+    values = np.array([list(order) for order in itertools.permutations((-70, 0, 90))])
+    own, masks = share_each(values, bits=8)
+    circuit = build_ranges_check(ranges, bits=8)
+    got = evaluate_clear(circuit, evaluator=own, garbler=masks)[1][:, 0]
+    assert got.tolist() == [row.tolist() == [-70, 0, 90] for row in values]
+
+
+@given(data=st.data(), bits=st.integers(8, 60), count=st.integers(1, 5))
+@settings(max_examples=40)
+def test_ranges_check_is_right_for_any_ranges(data, bits, count):
+    numbers = st.integers(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    drawn = [sorted(data.draw(st.tuples(numbers, numbers))) for _ in range(count)]
+    ranges = tuple((low, high) for low, high in drawn)
+    pick = [st.one_of(numbers, st.sampled_from(each), st.integers(*each)) for each in ranges]
+    values = np.array(data.draw(st.lists(st.tuples(*pick), min_size=1, max_size=30)))
+    own, masks = share_each(values, bits=bits)
+    circuit = build_ranges_check(ranges, bits=bits)
+    got = evaluate_clear(circuit, evaluator=own, garbler=masks)[1][:, 0]
+    assert np.array_equal(got, lie_within(values, ranges))
+
+
+@pytest.mark.parametrize("wrong", [(5, 4), (-129, 0), (0, 128)])
+def test_ranges_that_are_none_are_refused(wrong):
+    with pytest.raises(InvalidInput):
+        build_ranges_check(((0, 1), wrong), bits=8)
 
 
 @pytest.mark.parametrize("bound", [0, 1, 100, 300, 449])

@@ -29,6 +29,7 @@ def test_public_names_are_these():
         "build_checked_argmax",
         "build_norm_check",
         "build_range_check",
+        "build_ranges_check",
         "build_report_check",
         "build_threshold",
         "combine",

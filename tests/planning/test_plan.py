@@ -80,7 +80,7 @@ def test_plan_keeps_every_limit(fields):
         assert plan.refreshes_per_update >= 2
     assert (parameters.secret == "sparse") == (request.refresh == "bootstrap")
     assert set(plan.certificates) == {"inverse", "argmax", "bonus"}
-    if request.profile == "fast":
+    if request.profile == "ciphertext":
         assert plan.certificates["inverse"].error <= 0.1
         assert plan.certificates["argmax"].error <= plan.sign.resolution * plan.score_range
         assert plan.disclosure.revealed_below == plan.sign.resolution * plan.score_range

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.protocol.authority import Authority
-from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.bandit import ReferenceBandit
 from helba.protocol.messages import Answer, Ask
 from helba.protocol.server import Server
 from helba.protocol.transcript import (
@@ -54,7 +54,7 @@ class Run:
     transcript: Transcript
     authority: Authority
     server: Server
-    bandit: EncryptedBandit
+    bandit: ReferenceBandit
     secrets: list[Array] = field(default_factory=list)
     arms: list[int] = field(default_factory=list)
 
@@ -83,7 +83,7 @@ def record(authority: Authority) -> Run:
         authority.deployment, transcript=transcript, keys=authority._keys, scheme=authority._scheme
     )
     server = recorded.make_server()
-    bandit = EncryptedBandit(
+    bandit = ReferenceBandit(
         authority.deployment.settings,
         authority=recorded,
         server=RecordedServer(server, transcript=transcript),

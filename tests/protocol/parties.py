@@ -26,7 +26,7 @@ from helba.planning.planner import make_plan
 from helba.planning.request import PlanRequest
 from helba.problems.toy import Toy
 from helba.protocol.authority import Authority
-from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.bandit import ReferenceBandit
 from helba.protocol.codec import MAGIC, VERSION, Codec
 from helba.protocol.deployment import Deployment
 from helba.protocol.frame import frame, frame_bytes
@@ -308,7 +308,7 @@ def require_arm(
 
 
 def play_toy(
-    bandit: EncryptedBandit, *, rounds: int, rotate_after: int | None = None
+    bandit: ReferenceBandit, *, rounds: int, rotate_after: int | None = None
 ) -> tuple[list[int], bool]:
     """The arms of rounds of the toy problem, and whether none was a tie."""
     arms, certain, history = [], True, History(bandit.settings)

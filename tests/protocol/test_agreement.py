@@ -9,7 +9,7 @@ from helba.bandits.fast import FastTwin
 from helba.bandits.schedule import UpdateSchedule
 from helba.planning.request import PlanRequest
 from helba.problems.toy import Toy
-from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.bandit import ReferenceBandit
 from helba.protocol.codec import Codec
 from helba.protocol.messages import TestReply
 from helba.protocol.server import Status
@@ -27,7 +27,7 @@ class Run:
         problem, authority = Toy(seed=seed), authority_of(TOY, scheme=scheme)
         self.deployment = authority.deployment
         settings = self.deployment.settings
-        self.bandit = EncryptedBandit(settings, authority=authority)
+        self.bandit = ReferenceBandit(settings, authority=authority)
         follower = FastTwin(settings, accuracy=self.deployment.accuracy)
         self.alone = FastTwin(settings, accuracy=self.deployment.accuracy)
         self.history = History(settings)
@@ -90,7 +90,7 @@ def test_update_tests_tell_the_trace_outside_their_band(request_: PlanRequest) -
     authority = authority_of(request_, scheme="simulate")
     deployment, settings = authority.deployment, authority.deployment.settings
     server, codec = authority.make_server(), Codec(deployment)
-    bandit = EncryptedBandit(settings, authority=authority, server=server)
+    bandit = ReferenceBandit(settings, authority=authority, server=server)
     generator, history, clear, bits = np.random.default_rng(2), History(settings), 0, set()
 
     def receive(data: bytes) -> tuple[bytes, ...]:
@@ -126,7 +126,7 @@ def test_updates_happen_when_the_rules_say_so() -> None:
     """The rules of the plaintext schedule, replayed on numpy's trace, give the same updates."""
     authority = authority_of(MILD, scheme="simulate")
     deployment, settings = authority.deployment, authority.deployment.settings
-    bandit = EncryptedBandit(settings, authority=authority)
+    bandit = ReferenceBandit(settings, authority=authority)
     schedule = UpdateSchedule(settings, lag=1, band=deployment.test_band)
     generator, history, start = np.random.default_rng(7), History(settings), 0
     uncertain = False

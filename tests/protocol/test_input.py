@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helba.errors import InvalidInput
-from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.bandit import ReferenceBandit
 from helba.protocol.messages import Answer, Receipt
 from tests.engines import BOTH
 from tests.protocol.parties import MILD, TOY, History, Table, authority_of, require_arm
@@ -23,7 +23,7 @@ WRONG = replace(TOY, parameter_bound=0.01, noise=0.0, length=2.0)
 def test_number_of_arms_may_differ_from_round_to_round(scheme: str) -> None:
     authority = authority_of(MILD, scheme=scheme)
     deployment, settings = authority.deployment, authority.deployment.settings
-    bandit = EncryptedBandit(settings, authority=authority)
+    bandit = ReferenceBandit(settings, authority=authority)
     generator, history, certain = np.random.default_rng(0), History(settings), 0
     theta = np.array([0.8, -0.6])
     for arms in [1, 3, 2, 1, 2, 3] * (4 if scheme == "simulate" else 1):
@@ -65,7 +65,7 @@ BAD = {
 @pytest.mark.parametrize("contexts", BAD.values(), ids=list(BAD))
 def test_contexts_that_are_not_admissible_change_nothing(contexts: Any) -> None:
     authority = authority_of(MILD, scheme="simulate")
-    bandit = EncryptedBandit(authority.deployment.settings, authority=authority)
+    bandit = ReferenceBandit(authority.deployment.settings, authority=authority)
     arm = bandit.select(np.full((2, 2), 0.3))
     bandit.update(np.full(2, 0.3), float(arm))
     before = (bandit.round, bandit.server.status(), bandit.bytes_up, dict(bandit.user._open))
@@ -92,7 +92,7 @@ def test_contexts_that_are_not_admissible_change_nothing(contexts: Any) -> None:
 )
 def test_report_that_is_not_admissible_leaves_the_round_open(context: Any, reward: Any) -> None:
     authority = authority_of(MILD, scheme="simulate")
-    bandit = EncryptedBandit(authority.deployment.settings, authority=authority)
+    bandit = ReferenceBandit(authority.deployment.settings, authority=authority)
     bandit.select(np.full((2, 2), 0.3))
     with pytest.raises(InvalidInput):
         bandit.update(context, reward)
@@ -111,7 +111,7 @@ def test_slot_that_nobody_has_is_refused(slot: int) -> None:
 
 def test_update_without_a_round_is_refused() -> None:
     authority = authority_of(MILD, scheme="simulate")
-    bandit = EncryptedBandit(authority.deployment.settings, authority=authority)
+    bandit = ReferenceBandit(authority.deployment.settings, authority=authority)
     with pytest.raises(InvalidInput):
         bandit.update(np.full(2, 0.3), 0.5)
     assert bandit.bytes_up == 0
@@ -121,7 +121,7 @@ def test_reward_past_its_bound_is_clipped_and_counted_once() -> None:
     authority = authority_of(MILD, scheme="simulate")
     settings = authority.deployment.settings
     table = Table(authority)
-    bandit = EncryptedBandit(settings, authority=authority, server=table.server)
+    bandit = ReferenceBandit(settings, authority=authority, server=table.server)
     bandit.select(np.full((1, 2), 0.5))
     bandit.update(np.full(2, 0.5), 100.0)
     assert (bandit.clipped, bandit.user.clipped) == (1, 0)

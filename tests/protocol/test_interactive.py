@@ -11,7 +11,7 @@ from helba.bandits.fast import FastTwin
 from helba.planning.precision import trace_reach
 from helba.planning.request import PlanRequest
 from helba.problems.toy import Toy
-from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.bandit import ReferenceBandit
 from helba.protocol.messages import Answer, Refusal
 from helba.protocol.snapshot import restore_server, save_server
 from helba.protocol.work import UpdateWork
@@ -92,7 +92,7 @@ def test_cut_run_plays_as_its_twin(scheme: str) -> None:
     rounds = 40 if scheme == "simulate" else 5
     authority = authority_of(CUT_TOY, scheme=scheme)
     deployment, settings = authority.deployment, authority.deployment.settings
-    bandit = EncryptedBandit(settings, authority=authority)
+    bandit = ReferenceBandit(settings, authority=authority)
     twin, certain = FastTwin(settings, accuracy=deployment.accuracy), 0
     history = History(settings)
     for each in Toy(seed=0).rounds(rounds):
@@ -115,7 +115,7 @@ def test_cut_run_plays_as_its_twin(scheme: str) -> None:
 @both
 def test_cut_run_is_played_where_data_arrives_switched(scheme: str) -> None:
     authority = authority_of(replace(CUT_TOY, keys="switched"), scheme=scheme)
-    bandit = EncryptedBandit(authority.deployment.settings, authority=authority)
+    bandit = ReferenceBandit(authority.deployment.settings, authority=authority)
     rounds = 6 if scheme == "simulate" else 3
     _, certain = play_toy(bandit, rounds=rounds, rotate_after=2)
     status = bandit.server.status()
@@ -129,7 +129,7 @@ def test_cut_run_is_played_where_data_arrives_switched(scheme: str) -> None:
 def test_toy_at_128_bits_is_played_interactively_unless_told() -> None:
     """The default deployment, at its full security."""
     settings = replace(CUT_TOY, latency=None).settings()
-    bandit = EncryptedBandit(settings, engine="ckks", security=128)
+    bandit = ReferenceBandit(settings, engine="ckks", security=128)
     parameters = bandit.deployment.parameters
     assert (parameters.security, parameters.ring_dim) == (128, 1 << 14)
     assert bandit.deployment.round_levels > parameters.depth

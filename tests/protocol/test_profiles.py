@@ -12,7 +12,7 @@ from helba.bandits.paper import PaperTwin
 from helba.planning.request import PlanRequest
 from helba.problems.toy import Toy
 from helba.protocol.authority import Authority
-from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.bandit import ReferenceBandit
 from helba.protocol.messages import Task
 from helba.protocol.server import Server
 from helba.protocol.snapshot import restore_server, save_server
@@ -45,7 +45,7 @@ def twin_of(authority: Authority) -> HelbaTwin:
     return FastTwin(deployment.settings, accuracy=deployment.accuracy)
 
 
-def require_agreement(bandit: EncryptedBandit, twin: HelbaTwin, *, rounds: int) -> None:
+def require_agreement(bandit: ReferenceBandit, twin: HelbaTwin, *, rounds: int) -> None:
     """Same arms wherever exact scores are further apart than all errors; updates succeed."""
     certain = 0
     for each in Toy(seed=3).rounds(rounds):
@@ -70,7 +70,7 @@ def require_agreement(bandit: EncryptedBandit, twin: HelbaTwin, *, rounds: int) 
 def test_profile_plays_as_its_twin(name: str) -> None:
     request = REQUESTS[name]
     authority = authority_of(request, scheme="simulate")
-    bandit = EncryptedBandit(request.settings(), authority=authority)
+    bandit = ReferenceBandit(request.settings(), authority=authority)
     require_agreement(bandit, twin_of(authority), rounds=min(12, request.horizon))
 
 
@@ -80,7 +80,7 @@ def test_profile_plays_as_its_twin(name: str) -> None:
 def test_profile_plays_as_its_twin_on_ckks(name: str) -> None:
     request = REQUESTS[name]
     authority = authority_of(request, scheme="ckks")
-    bandit = EncryptedBandit(request.settings(), authority=authority)
+    bandit = ReferenceBandit(request.settings(), authority=authority)
     require_agreement(bandit, twin_of(authority), rounds=4)
 
 
@@ -89,7 +89,7 @@ def test_profile_plays_as_its_twin_on_ckks(name: str) -> None:
 def test_bootstrapped_models_stay_right_over_many_updates() -> None:
     """Copies of a matrix must stay equal: differences would grow tenfold with every update."""
     authority = authority_of(BOOTSTRAP, scheme="ckks", ring_dim=1 << 11)
-    bandit = EncryptedBandit(BOOTSTRAP.settings(), authority=authority)
+    bandit = ReferenceBandit(BOOTSTRAP.settings(), authority=authority)
     require_agreement(bandit, twin_of(authority), rounds=12)
 
 

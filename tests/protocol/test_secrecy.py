@@ -13,7 +13,7 @@ import pytest
 
 from helba.circuits.argmax import Rider
 from helba.errors import HelbaError
-from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.bandit import ReferenceBandit
 from helba.protocol.messages import Report, TaskReply, TestReply
 from helba.protocol.profile import RidingTest
 from helba.protocol.snapshot import save_server
@@ -60,7 +60,7 @@ class Scene:
 @pytest.mark.parametrize("scheme", BOTH)
 def test_no_object_of_any_party_prints_what_it_holds(scheme: str) -> None:
     scene = Scene(scheme)
-    bandit = EncryptedBandit(scene.table.settings, authority=scene.table.authority)
+    bandit = ReferenceBandit(scene.table.settings, authority=scene.table.authority)
     bandit.select(np.array([X, -X]))
     ask = scene.table.decode(scene.table.ask([X]))
     report = scene.table.decode(scene.table.user.report(bytes(16), context=X, reward=REWARD))
@@ -71,7 +71,7 @@ def test_no_object_of_any_party_prints_what_it_holds(scheme: str) -> None:
             if name not in PUBLIC | (SIMULATED if scheme == "simulate" else set()):
                 texts.setdefault(name, "")
                 texts[name] += repr(thing) + str(thing)
-    wanted = {"Server", "User", "Authority", "EncryptedBandit", "UpdateWork", "UpdateTest"}
+    wanted = {"Server", "User", "Authority", "ReferenceBandit", "UpdateWork", "UpdateTest"}
     assert wanted | {"PendingRefresh", "EncryptedVector", "Ask", "Report"} <= set(texts)
     shown = {name: [mark for mark in MARKS if mark in text] for name, text in texts.items()}
     assert {name: marks for name, marks in shown.items() if marks} == {}

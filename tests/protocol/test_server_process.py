@@ -14,7 +14,7 @@ import pytest
 
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed
 from helba.protocol.authority import Authority
-from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.bandit import ReferenceBandit
 from helba.protocol.messages import Ask
 from helba.protocol.process import ServerProcess
 from helba.protocol.serverfiles import write_server_files
@@ -38,11 +38,11 @@ def started(folder: Path, authority: Authority, **options: object) -> Iterator[S
 def test_server_elsewhere_plays_as_one_here(tmp_path: Path, scheme: str) -> None:
     authority = authority_of(TOY, scheme=scheme)
     settings = authority.deployment.settings
-    here = EncryptedBandit(settings, authority=authority)
+    here = ReferenceBandit(settings, authority=authority)
     expected, certain = play_toy(here, rounds=ROUNDS[scheme])
     assert certain
     with started(tmp_path, authority) as server:
-        there = EncryptedBandit(settings, authority=authority, server=server)
+        there = ReferenceBandit(settings, authority=authority, server=server)
         assert play_toy(there, rounds=ROUNDS[scheme])[0] == expected
         assert there.updates == here.updates > 2
         assert server.status().rejected == 0

@@ -11,7 +11,7 @@ import pytest
 
 from helba.errors import DamagedData, Refused, Unavailable
 from helba.planning.request import PlanRequest
-from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.bandit import ReferenceBandit
 from helba.protocol.messages import Answer, Ask, Report, TaskReply
 from helba.service.failure import Forbidden, TooMany
 from helba.service.settings import Batching, Limits
@@ -38,7 +38,7 @@ def test_tenant_decides_as_the_parties_in_one_process_do(
     tmp_path: Path, store_url: str, request_: PlanRequest, scheme: str
 ) -> None:
     authority = authority_of(request_, scheme=scheme)
-    bandit = EncryptedBandit(authority.deployment.settings, authority=authority)
+    bandit = ReferenceBandit(authority.deployment.settings, authority=authority)
     rounds = toy_rounds(12)
     wanted = []
     for each in rounds:

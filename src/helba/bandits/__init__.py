@@ -1,4 +1,4 @@
-"""Plaintext policies: the baselines, and HELBA's twin in both profiles."""
+"""Plaintext policies: the baselines, and HELBA's twin in every profile."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ ALGORITHMS = (
 def make_policy(name: str, *, settings: Settings, seed: int = 0) -> Policy:
     """Return the policy called `name`; `seed` is for those that draw random numbers.
 
-    "helba" follows `settings.profile` and `settings.bonus`; "helba-sqrt" is the fast profile with
-    the square-root bonus and "helba-paper" the paper's profile and bonus, whatever the settings
-    say. "oful-tuned" is OFUL with whatever `settings.radius_scale` says; tuning is the caller's.
+    "helba" follows `settings.profile` and `settings.bonus`; "helba-sqrt" is the ciphertext profile
+    with the square-root bonus and "helba-paper" the paper's profile and bonus, whatever the
+    settings say. "oful-tuned" is OFUL with whatever `settings.radius_scale` says; tuning is the
+    caller's.
     """
     require_choice("algorithm", name, ALGORITHMS)
     require_whole("seed", seed, least=0, most=2**64 - 1)
     if name == "helba-sqrt":
-        settings = replace(settings, profile="fast", bonus="sqrt")
+        settings = replace(settings, profile="ciphertext", bonus="sqrt")
     elif name == "helba-paper":
         settings = replace(settings, profile="paper", bonus="sqrt")
     if name.startswith("helba"):
@@ -69,6 +70,10 @@ def _make_twin(settings: Settings) -> Policy:
         from helba.bandits.paper import PaperTwin
 
         return PaperTwin(settings)
+    if settings.profile == "shares":
+        from helba.bandits.shares import SharesTwin
+
+        return SharesTwin(settings)
     from helba.bandits.fast import FastTwin
 
     return FastTwin(settings)

@@ -14,7 +14,7 @@ from helba.errors import (
 
 __all__ = ["BONUSES", "PROFILES", "SCHEDULES", "Settings"]
 
-PROFILES = ("fast", "paper")
+PROFILES = ("shares", "ciphertext", "paper")
 BONUSES = ("quadratic", "sqrt")
 SCHEDULES = ("trace", "public")
 
@@ -32,7 +32,9 @@ class Settings:
     `length` (L), the parameter no longer than `parameter_bound` (S), rewards are clipped to
     [-reward_max, reward_max] and their noise is `noise`-subgaussian (sigma, a standard deviation:
     erratum 15). The second block is the algorithm's: the ridge lambda, the failure probability
-    delta, the trace threshold C and growth eta of the update rules, the factor on the radius.
+    delta, the trace threshold C and growth eta of the update rules, the factor on the radius. The
+    profile says how it is computed where it is encrypted: on shares, on ciphertexts alone, or as
+    the paper does.
     """
 
     dim: int
@@ -48,7 +50,7 @@ class Settings:
     trace_threshold: float = 1.0
     growth: float = 0.1
     radius_scale: float = 1.0
-    profile: str = "fast"
+    profile: str = "shares"
     bonus: str = "quadratic"
     schedule: str = "trace"
     privacy_epsilon: float = 1.0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from helba.cli.options import Arms, Dim, Json, Security, Seed, split, whole_number
+from helba.cli.options import Json, Security, Seed, split, whole_number
 
 __all__ = ["app"]
 
@@ -79,65 +79,81 @@ def bench_argmax(
     """Time the garbled argmax on shares: both parties, transfer included."""
     from helba.experiments.bench_argmax import bench_argmax as measure
 
-    numbers = [_arms_of(each) for each in split(arms)]
-    if not numbers:
-        raise typer.BadParameter("expected one number or more, got none", param_hint="--arms")
+    numbers = _numbers_of(arms, hint="--arms")
     _show(measure(numbers, lanes=lanes, bits=bits, repetitions=repetitions), as_json=as_json)
 
 
-def _arms_of(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a whole number", param_hint="--arms") from None
+def _numbers_of(text: str, *, hint: str) -> list[int]:
+    """The whole numbers of a list with commas."""
+    parts = split(text)
+    if not parts:
+        raise typer.BadParameter("expected one number or more, got none", param_hint=hint)
+    wrong = [part for part in parts if not part.isdecimal()]
+    if wrong:
+        raise typer.BadParameter(f"{wrong[0]!r} is not a whole number", param_hint=hint)
+    return [int(part) for part in parts]
+
+
+def _sizes_of(
+    dim: str | None, arms: str | None, *, otherwise: Sequence[tuple[int, int]]
+) -> Sequence[tuple[int, int]]:
+    """Pairs of d and K; both lists are equally long."""
+    if dim is None and arms is None:
+        return otherwise
+    if dim is None or arms is None:
+        missing = "--dim" if dim is None else "--arms"
+        raise typer.BadParameter("--dim and --arms go together", param_hint=missing)
+    dims, counts = _numbers_of(dim, hint="--dim"), _numbers_of(arms, hint="--arms")
+    if len(dims) != len(counts):
+        raise typer.BadParameter(f"expected {len(dims)} numbers as in --dim", param_hint="--arms")
+    return list(zip(dims, counts, strict=True))
 
 
 Rounds = Annotated[int, whole_number(text="rounds to measure")]
-Latency = Annotated[
-    str | None, typer.Option(help="interactive or single; interactive where it is possible")
-]
+Dims = Annotated[str | None, typer.Option("--dim", help="features of an arm, with commas")]
+Counts = Annotated[str | None, typer.Option("--arms", help="arms of a round, with commas")]
+WhoOpens = Annotated[str, typer.Option("--opener", help="users or authority")]
 
 
 @app.command("round")
 def bench_round(
-    dim: Dim = None,
-    arms: Arms = None,
-    rounds: Rounds = 5,
+    dim: Dims = None,
+    arms: Counts = None,
+    rounds: Rounds = 15,
     security: Security = 128,
-    latency: Latency = None,
+    opener: WhoOpens = "users",
     as_json: Json = False,
 ) -> None:
-    """Time a recommendation on ciphertexts: the server's seconds and the user's."""
-    from helba.experiments.bench_encrypted import bench_round as measure
-    from helba.experiments.bench_encrypted import choose_sizes
+    """Time a round on shares: the server's seconds, the opener's and the user's, and its bytes."""
+    from helba.experiments.shares_bench import ROUND_SIZES
+    from helba.experiments.shares_bench import bench_round as measure
 
-    sizes = choose_sizes(dim=dim, arms=arms)
-    _show(measure(sizes, rounds=rounds, security=security, latency=latency), as_json=as_json)
+    sizes = _sizes_of(dim, arms, otherwise=ROUND_SIZES)
+    _show(measure(sizes, rounds=rounds, security=security, opener=opener), as_json=as_json)
 
 
 @app.command("update")
 def bench_update(
-    dim: Dim = None,
-    arms: Arms = None,
-    updates: Annotated[int, whole_number(text="updates to measure")] = 2,
+    dim: Dims = None,
+    arms: Counts = None,
+    updates: Annotated[int, whole_number(text="updates to measure")] = 5,
     security: Security = 128,
-    latency: Latency = None,
+    opener: WhoOpens = "users",
     as_json: Json = False,
 ) -> None:
-    """Time an update of the model on ciphertexts: the server's seconds and the helper's."""
-    from helba.experiments.bench_encrypted import bench_update as measure
-    from helba.experiments.bench_encrypted import choose_sizes
+    """Time an update of the model on shares: the server's seconds and the opener's."""
+    from helba.experiments.shares_bench import UPDATE_SIZES
+    from helba.experiments.shares_bench import bench_update as measure
 
-    sizes = choose_sizes(dim=dim, arms=arms)
-    found = measure(sizes, updates=updates, security=security, latency=latency)
-    _show(found, as_json=as_json)
+    sizes = _sizes_of(dim, arms, otherwise=UPDATE_SIZES)
+    _show(measure(sizes, updates=updates, security=security, opener=opener), as_json=as_json)
 
 
 @app.command("ratio")
 def bench_ratio(
     rounds: Rounds = 5, security: Security = 128, seed: Seed = 0, as_json: Json = False
 ) -> None:
-    """Play the same rounds of the toy problem in both profiles, on ciphertexts."""
+    """Play the same rounds of the toy problem on shares and in the paper's profile."""
     from helba.experiments.bench_encrypted import bench_ratio as measure
 
     _show(measure(rounds=rounds, security=security, seed=seed), as_json=as_json)
@@ -174,16 +190,24 @@ def bench_throughput(
     dim: Annotated[int, whole_number(text="features of an arm")] = 2,
     arms: Annotated[int, whole_number(text="arms of a round")] = 2,
     users: Annotated[
-        int | None, whole_number(text="users who share a ciphertext: all that fit unless told")
+        int | None, whole_number(text="users in one product: all that fit unless told")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="how long to measure, at least")] = 10.0,
+    seconds: Annotated[float, typer.Option(help="how long to measure, twice")] = 5.0,
+    processes: Annotated[
+        int | None, whole_number(text="processes, each with both parties; one a core unless told")
+    ] = None,
+    opener: WhoOpens = "authority",
     security: Security = 128,
     as_json: Json = False,
 ) -> None:
-    """Count how many users a second one server answers when they share ciphertexts."""
-    from helba.experiments.throughput import measure_throughput
+    """Count how many users a second server and opener answer, on all cores."""
+    from helba.experiments.shares_bench import bench_throughput as measure
 
-    found = measure_throughput(dim=dim, arms=arms, users=users, seconds=seconds, security=security)
+    if opener != "authority":
+        raise typer.BadParameter("only 'authority' answers many at once", param_hint="--opener")
+    found = measure(
+        dim=dim, arms=arms, users=users, seconds=seconds, processes=processes, security=security
+    )
     _show(found, as_json=as_json)
 
 

@@ -76,7 +76,7 @@ def create_keys(
     arms: Arms = None,
     horizon: Horizon = None,
     security: Security = 128,
-    profile: Annotated[str, typer.Option(help="fast or paper")] = "fast",
+    profile: Annotated[str, typer.Option(help="ciphertext or paper")] = "ciphertext",
     refresh: Annotated[str, typer.Option(help="client, bootstrap or none")] = "client",
     bonus: Annotated[
         str | None, typer.Option(help="quadratic or sqrt; that of the profile unless told")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from helba.cli.options import Json, Security, whole_number
+from helba.errors import InvalidInput
 
 __all__ = ["plan"]
 
@@ -16,51 +17,83 @@ def plan(
     arms: Annotated[int, whole_number(text="arms of a round")],
     horizon: Annotated[int, whole_number(text="rounds")],
     security: Security = 128,
-    profile: Annotated[str, typer.Option(help="fast or paper")] = "fast",
-    refresh: Annotated[str, typer.Option(help="client, bootstrap or none")] = "client",
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="shares (the default), or of the reference ciphertext or paper; ciphertext with "
+            "an option of the reference"
+        ),
+    ] = None,
+    opener: Annotated[
+        str | None, typer.Option(help="profile shares: users (the default) or authority")
+    ] = None,
     bonus: Annotated[
         str | None, typer.Option(help="quadratic or sqrt; that of the profile unless told")
     ] = None,
     schedule: Annotated[str, typer.Option(help="trace or public")] = "trace",
-    argmax: Annotated[
-        str, typer.Option(help="product (shows the winner), sum (shows the order) or auto")
-    ] = "auto",
-    keys: Annotated[str, typer.Option(help="own, shared or switched")] = "own",
-    gaps: Annotated[str, typer.Option(help="shown or hidden")] = "shown",
-    latency: Annotated[
-        str | None, typer.Option(help="interactive or single; interactive where it is possible")
-    ] = None,
-    users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
     length: Annotated[float, typer.Option(help="L, the longest context")] = 1.0,
     ridge: Annotated[float, typer.Option(help="lambda, the ridge")] = 1.0,
-    ring_dim: Annotated[int | None, whole_number(text="fix N")] = None,
-    depth: Annotated[int | None, whole_number(text="fix the levels")] = None,
-    scale_bits: Annotated[int | None, whole_number(text="fix the bits of a level")] = None,
+    refresh: Annotated[
+        str | None, typer.Option(help="reference: client (the default), bootstrap or none")
+    ] = None,
+    argmax: Annotated[
+        str | None,
+        typer.Option(help="reference: product (shows the winner), sum (the order) or auto"),
+    ] = None,
+    keys: Annotated[
+        str | None, typer.Option(help="reference: own (the default), shared or switched")
+    ] = None,
+    gaps: Annotated[
+        str | None, typer.Option(help="reference: shown (the default) or hidden")
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(help="reference: interactive or single; interactive where it is possible"),
+    ] = None,
+    users: Annotated[
+        int | None, whole_number(text="reference: users who share a ciphertext, 1 unless told")
+    ] = None,
+    ring_dim: Annotated[int | None, whole_number(text="reference: fix N")] = None,
+    depth: Annotated[int | None, whole_number(text="reference: fix the levels")] = None,
+    scale_bits: Annotated[
+        int | None, whole_number(text="reference: fix the bits of a level")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Choose parameters for a problem, and say what they promise, cost and why they were chosen."""
+    reference = {
+        "refresh": refresh,
+        "argmax": argmax,
+        "keys": keys,
+        "gaps": gaps,
+        "latency": latency,
+        "users": users,
+        "ring_dim": ring_dim,
+        "depth": depth,
+        "scale_bits": scale_bits,
+    }
+    given = {name: value for name, value in reference.items() if value is not None}
+    chosen = profile or ("ciphertext" if given or bonus == "sqrt" else "shares")
+    problem = {
+        "dim": dim,
+        "arms": arms,
+        "horizon": horizon,
+        "bonus": bonus or ("sqrt" if chosen == "paper" else "quadratic"),
+        "schedule": schedule,
+        "length": length,
+        "ridge": ridge,
+    }
+    if chosen == "shares":
+        from helba.experiments.shares_plan_report import plan_shares_and_report
+
+        if given:
+            raise InvalidInput(next(iter(given)), "given", "left out in the profile shares")
+        plan_shares_and_report(
+            problem, opener=opener or "users", security=security, as_json=as_json
+        )
+        return
     from helba.experiments.plan_report import plan_and_report
 
-    plan_and_report(
-        {
-            "dim": dim,
-            "arms": arms,
-            "horizon": horizon,
-            "security": security,
-            "profile": profile,
-            "refresh": refresh,
-            "bonus": bonus or ("sqrt" if profile == "paper" else "quadratic"),
-            "schedule": schedule,
-            "argmax": argmax,
-            "keys": keys,
-            "gaps": gaps,
-            "latency": latency,
-            "users": users,
-            "length": length,
-            "ridge": ridge,
-            "ring_dim": ring_dim,
-            "depth": depth,
-            "scale_bits": scale_bits,
-        },
-        as_json=as_json,
-    )
+    if opener is not None:
+        raise InvalidInput("opener", repr(opener), f"left out in the profile {chosen}")
+    plan_and_report({**problem, **given, "security": security, "profile": chosen}, as_json=as_json)

@@ -36,37 +36,54 @@ def run(
     engine: Annotated[
         str | None,
         typer.Option(
-            help="plain (in the clear), ckks (on ciphertexts) or simulate (as ckks, without "
-            "encryption); plain unless told, or ckks with --refresh, --keys, --gaps, "
-            "--latency or --security"
+            help="plain (in the clear), ckks (encrypted) or simulate (as ckks, without "
+            "encryption); plain unless told, or ckks with --opener, --security or an option of "
+            "the reference profiles"
         ),
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="fast or paper")] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="shares (the default: products, shares and garbled circuits), ciphertext (the "
+            "server alone, on slots) or paper (the paper's numerics); the last two are the "
+            "reference"
+        ),
+    ] = None,
+    opener: Annotated[
+        str | None,
+        typer.Option(
+            help="who opens what is masked: users (each its own rounds, another one updates; the "
+            "default) or authority (users send shares and need no lattice cryptography)"
+        ),
+    ] = None,
     bonus: Annotated[str | None, typer.Option(help="quadratic or sqrt")] = None,
     schedule: Annotated[str | None, typer.Option(help="trace or public")] = None,
     refresh: Annotated[
-        str | None, typer.Option(help="client, bootstrap or none; client unless told")
+        str | None,
+        typer.Option(help="reference profiles: client, bootstrap or none; client unless told"),
     ] = None,
     keys: Annotated[
         str | None,
         typer.Option(
-            help="own (answers come under the user's own key; the default), shared (one secret "
-            "key for all users, as in the paper) or switched (own, and data arrives under it too)"
+            help="reference profiles: own (answers come under the user's own key; the default), "
+            "shared (one secret key for all users, as in the paper) or switched (own, and data "
+            "arrives under it too)"
         ),
     ] = None,
     gaps: Annotated[
         str | None,
         typer.Option(
-            help="shown (the default), or hidden: a costlier comparison, after which an answer "
-            "tells hardly more than the best arm, or the order, of scores that are well apart"
+            help="profile ciphertext: shown (the default), or hidden: a costlier comparison, "
+            "after which an answer tells hardly more than the best arm, or the order, of scores "
+            "that are well apart"
         ),
     ] = None,
     latency: Annotated[
         str | None,
         typer.Option(
-            help="interactive (a user may be asked to refresh on the way to its answer, for rings "
-            "of half the size; the default where it is possible) or single (one question, one "
-            "answer)"
+            help="profile ciphertext: single (one question, one answer; the default) or "
+            "interactive (a user may be asked to refresh on the way to its answer, for rings of "
+            "half the size)"
         ),
     ] = None,
     security: Annotated[
@@ -80,14 +97,18 @@ def run(
         ),
     ] = None,
     separate: Annotated[
-        bool, typer.Option("--separate", help="the server in a process of its own, without secrets")
+        bool,
+        typer.Option(
+            "--separate",
+            help="reference profiles: the server in a process of its own, without secrets",
+        ),
     ] = False,
     horizon: Horizon = None,
     seed: Seed = 0,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Run one algorithm on one draw of a problem, in the clear or on ciphertexts."""
+    """Run one algorithm on one draw of a problem, in the clear or encrypted."""
     from helba.experiments.report import print_json
     from helba.experiments.single import SingleRequest, run_single
     from helba.experiments.single_report import print_run
@@ -100,6 +121,7 @@ def run(
         profile=profile,
         bonus=bonus,
         schedule=schedule,
+        opener=opener,
         refresh=refresh,
         keys=keys,
         gaps=gaps,

@@ -1,17 +1,14 @@
-"""How long a round and an update take on ciphertexts, and how far apart the profiles are.
+"""How far apart the profiles are, and what keys and latency of the reference cost.
 
-Everything goes through the protocol, bytes included, in one process with all its threads. The
-server's seconds are those between a message and its reply; the user's are encryption, decryption
-and help.
+Everything goes through the protocols, bytes included, in one process with all its threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from helba.bandits.settings import Settings
-from helba.errors import InvalidInput, RunFailed, require_whole
+from helba.errors import require_whole
 from helba.experiments.encrypted import (
     EncryptedPlay,
     describe_parameters,
@@ -21,144 +18,55 @@ from helba.experiments.encrypted import (
 )
 from helba.experiments.progress import note
 from helba.experiments.runner import settings_for
-from helba.problems import Problem, Round, make_problem
+from helba.experiments.shares_play import SharesPlay, plan_shares_play
+from helba.problems import Round, make_problem
 
-__all__ = [
-    "SIZES",
-    "bench_keys",
-    "bench_latency",
-    "bench_ratio",
-    "bench_round",
-    "bench_update",
-    "choose_sizes",
-]
+__all__ = ["bench_keys", "bench_latency", "bench_ratio"]
 
-SIZES = ((2, 2), (8, 8), (16, 16))
-HORIZON, TOY_HORIZON = 1000, 130
-SEED = 0
-MOST_RUNS = 1000
+TOY_HORIZON = 130
 KEYS = ("own", "shared")
 LATENCIES = ("single", "interactive")
-# An update is due after every round at first, but for the first one or two.
-ROUNDS_PER_UPDATE = 4
-
-Size = tuple[int, int]
-
-
-def choose_sizes(*, dim: int | None, arms: int | None) -> tuple[Size, ...]:
-    """Return the one size that was given, or the default list; half a size is refused."""
-    if dim is None and arms is None:
-        return SIZES
-    if dim is None or arms is None:
-        missing = "dim" if dim is None else "arms"
-        raise InvalidInput(missing, "nothing", "given too: dim and arms go together")
-    return ((dim, arms),)
-
-
-def bench_round(
-    sizes: Sequence[Size],
-    *,
-    rounds: int = 5,
-    security: int = 128,
-    latency: str | None = None,
-    engine: str = "ckks",
-) -> dict[str, Any]:
-    """Time recommendations, the first of which carries an update test, after one to warm up."""
-    require_whole("rounds", rounds, least=1, most=MOST_RUNS)
-    results = []
-    for size, problem, play in _plays(sizes, security=security, engine=engine, latency=latency):
-        shown = problem.rounds(rounds + 1)
-        _play_round(play, next(shown))
-        clock, bandit = play.clock, play.bandit
-        server, user = clock.recommendation.server, clock.recommendation.user
-        up, down = bandit.bytes_up, bandit.bytes_down
-        for each in shown:
-            play.select(each.contexts)
-        server = (clock.recommendation.server - server) / rounds
-        user = (clock.recommendation.user - user) / rounds
-        results.append(
-            {
-                **size,
-                "seconds": server + user,
-                "server_seconds": server,
-                "user_seconds": user,
-                "bytes_up": (bandit.bytes_up - up) / rounds,
-                "bytes_down": (bandit.bytes_down - down) / rounds,
-                "rounds": rounds,
-                **_describe(play),
-            }
-        )
-    return {"security": security, "results": results}
-
-
-def bench_update(
-    sizes: Sequence[Size],
-    *,
-    updates: int = 2,
-    security: int = 128,
-    latency: str | None = None,
-    engine: str = "ckks",
-) -> dict[str, Any]:
-    """Time updates of the model, from the report that makes one due to the new model."""
-    require_whole("updates", updates, least=1, most=MOST_RUNS)
-    results = []
-    for size, problem, play in _plays(sizes, security=security, engine=engine, latency=latency):
-        clock = play.clock
-        for each in problem.rounds(ROUNDS_PER_UPDATE * updates):
-            _play_round(play, each)
-            if clock.updates >= updates:
-                break
-        if not clock.updates:
-            raise RunFailed("no update came due")
-        results.append(
-            {
-                **size,
-                "seconds": clock.update.total / clock.updates,
-                "server_seconds": clock.update.server / clock.updates,
-                "helper_seconds": clock.update.user / clock.updates,
-                "refreshes": clock.refreshes / clock.updates,
-                "updates": clock.updates,
-                "rejected": play.bandit.server.status().rejected,
-                **_describe(play),
-            }
-        )
-    return {"security": security, "results": results}
 
 
 def bench_ratio(
     *, rounds: int = 5, security: int = 128, seed: int = 0, engine: str = "ckks"
 ) -> dict[str, Any]:
-    """Play the first rounds of the toy problem in both profiles; updates count as they fall due.
+    """Play the first rounds of the toy problem on shares and in the paper's profile.
 
-    Both are planned for the whole toy problem, with the paper's bonus in the paper's profile.
+    Updates count as they fall due. Both are planned for the whole toy problem.
     """
     require_whole("rounds", rounds, least=1, most=TOY_HORIZON)
     seconds: dict[str, float] = {}
     details: dict[str, Any] = {}
-    for profile, bonus in (("fast", "quadratic"), ("paper", "sqrt")):
+    # the paper first: on shares OpenFHE is loaded with one thread
+    for profile, bonus in (("paper", "sqrt"), ("shares", "quadratic")):
         problem = make_problem("toy", seed=seed)
         settings = settings_for(problem, horizon=TOY_HORIZON, profile=profile, bonus=bonus)
         note(f"profile {profile}")
-        play = _open(settings, security=security, engine=engine)
+        play: EncryptedPlay | SharesPlay
+        if profile == "shares":
+            deployment = plan_shares_play(
+                settings, engine=engine, opener="users", security=security
+            )
+            play = SharesPlay(deployment)
+        else:
+            play = _open(settings, security=security, engine=engine)
         for each in problem.rounds(rounds):
             _play_round(play, each)
-        seconds[profile] = play.clock.seconds / rounds
+        seconds[profile] = play.seconds / rounds
+        found = play.as_json()
         details[profile] = {
-            "updates": play.updates,
-            "seconds_per_round_without_updates": (
-                play.clock.recommendation.total + play.clock.report.total
-            )
-            / rounds,
-            "parameters": describe_parameters(play.deployment.parameters),
+            name: found[name] for name in ("seconds_per_round_without_updates", "parameters")
         }
+        details[profile]["updates"] = play.updates
     return {
         "problem": "toy",
         "rounds": rounds,
         "security": security,
         "seed": seed,
-        "fast_seconds_per_round": seconds["fast"],
+        "shares_seconds_per_round": seconds["shares"],
         "paper_seconds_per_round": seconds["paper"],
-        "ratio": seconds["paper"] / seconds["fast"],
+        "ratio": seconds["paper"] / seconds["shares"],
         **details,
         "peak_memory_bytes": peak_memory(),
     }
@@ -248,21 +156,6 @@ def _in_turns(
     }
 
 
-def _plays(
-    sizes: Sequence[Size], *, security: int, engine: str, latency: str | None
-) -> Iterator[tuple[dict[str, int], Problem, EncryptedPlay]]:
-    """Open one after the other, so that the keys of one are gone before the next are made."""
-    for dim, arms in sizes:
-        note(f"d = {dim}, K = {arms}")
-        problem = make_problem("synthetic", dim=dim, arms=arms, seed=SEED)
-        settings = settings_for(problem, horizon=HORIZON)
-        yield (
-            {"dim": dim, "arms": arms},
-            problem,
-            _open(settings, security=security, engine=engine, latency=latency),
-        )
-
-
 def _open(
     settings: Settings,
     *,
@@ -277,17 +170,6 @@ def _open(
     return make_play(deployment)
 
 
-def _play_round(play: EncryptedPlay, shown: Round) -> None:
+def _play_round(play: EncryptedPlay | SharesPlay, shown: Round) -> None:
     arm = play.select(shown.contexts)
     play.update(shown.contexts[arm], float(shown.rewards[arm]))
-
-
-def _describe(play: EncryptedPlay) -> dict[str, Any]:
-    deployment = play.deployment
-    return {
-        "argmax": deployment.method,
-        "layout": deployment.form,
-        "evaluation_keys": len(deployment.rotations) + 1,
-        "peak_memory_bytes": peak_memory(),
-        "parameters": describe_parameters(deployment.parameters),
-    }

@@ -24,7 +24,7 @@ from helba.experiments.progress import note
 from helba.experiments.stopwatch import TimedServer
 from helba.experiments.tie import ComparisonCertificate
 from helba.planning.parameters import Parameters
-from helba.protocol import Authority, Deployment, EncryptedBandit
+from helba.protocol import Authority, Deployment, ReferenceBandit
 from helba.protocol.bandit import deployment_for
 from helba.protocol.codec import Codec
 from helba.protocol.process import ServerProcess
@@ -55,7 +55,7 @@ class EncryptedPlay(Policy):
         self._process = server
         link = authority.make_server() if server is None else server
         self.clock = TimedServer(link, codec=Codec(deployment))
-        self.bandit = EncryptedBandit(self.settings, authority=authority, server=self.clock)
+        self.bandit = ReferenceBandit(self.settings, authority=authority, server=self.clock)
         self.twin = twin_of(deployment)
         self._certificate = ComparisonCertificate(deployment)
 
@@ -63,6 +63,11 @@ class EncryptedPlay(Policy):
         """End the server's process, if it has one."""
         if self._process is not None:
             self._process.close()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the bandit, the twin apart."""
+        return self.clock.seconds
 
     @property
     def deployment(self) -> Deployment:

@@ -18,6 +18,7 @@ import numpy as np
 
 from helba.bandits import ALGORITHMS
 from helba.bandits.policy import Policy
+from helba.bandits.settings import Settings
 from helba.errors import (
     InvalidInput,
     RunFailed,
@@ -32,10 +33,14 @@ from helba.experiments.progress import Progress, note
 from helba.experiments.report import strict
 from helba.experiments.rows import RowFile, write_text
 from helba.experiments.runner import Outcome, Row, policy_for, run_repetition, settings_for
+from helba.experiments.shares_play import SharesPlay, plan_shares_play
 from helba.experiments.tuning import MOST_SEED, tune_radius, tuning_jobs
+from helba.learning.plan import OPENERS
 from helba.planning.request import GAPS, KEY_MODES, LATENCIES, REFRESHES
 from helba.problems import Problem, make_problem
+from helba.protocol import Deployment
 from helba.ring.security import SECURITY_LEVELS
+from helba.shares.deployment import SharesDeployment
 
 __all__ = ["ENCRYPTED_ALGORITHMS", "ENGINES", "SingleRequest", "SingleRun", "run_single"]
 
@@ -47,26 +52,30 @@ SIGNATURE = {"problem", "horizon", "algorithm", "engine", "seed", "regret", "agr
 
 # What an algorithm's name already fixes, and the options that only HELBA has.
 FIXED = {
-    "helba-sqrt": {"profile": "fast", "bonus": "sqrt"},
+    "helba-sqrt": {"profile": "ciphertext", "bonus": "sqrt"},
     "helba-paper": {"profile": "paper", "bonus": "sqrt"},
 }
 KNOBS = ("profile", "bonus", "schedule")
-SECURITY, REFRESH, KEYS, GAPS_SHOWN = 128, "client", "own", "shown"
-# What asks for ciphertexts.
-CIPHERTEXT_OPTIONS = ("refresh", "keys", "gaps", "latency", "security")
+SECURITY, REFRESH, KEYS, GAPS_SHOWN, LATENCY = 128, "client", "own", "shown", "single"
+OPENER = "users"
+# What only the reference profiles have, on ciphertexts alone.
+REFERENCE_OPTIONS = ("refresh", "keys", "gaps", "latency")
+# What asks for encryption.
+ENCRYPTION_OPTIONS = ("opener", "security", *REFERENCE_OPTIONS)
 # What only an encrypted run has.
-NOT_ENCRYPTED = ("refresh", "keys", "latency", "security", "bytes_up", "bytes_down", "parameters")
+NOT_ENCRYPTED = ("opener", "security", "bytes_up", "bytes_down", "parameters")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SingleRequest:
     """What to run; an option that is None is the algorithm's own choice.
 
-    The paper's profile comes with the paper's bonus, the square root, unless told otherwise.
-    `refresh`, `keys`, `gaps`, `latency` and `security` ask for ciphertexts: with them the engine is
-    ckks unless told, else plain. `beside` are algorithms to play in the clear on the same draw; for
-    an encrypted run it is the same algorithm unless told. `separate` puts the server into a process
-    of its own.
+    The profile is `shares` unless told; the paper's comes with the paper's bonus, the square root.
+    `opener` belongs to `shares`, and `refresh`, `keys`, `gaps`, `latency` and `separate`, which
+    puts the server into a process of its own, to the reference profiles: with one of these the
+    profile is `ciphertext` unless told. All of them, and `security`, ask for encryption: with them
+    the engine is ckks unless told, else plain. `beside` are algorithms to play in the clear on the
+    same draw; for an encrypted run it is the same algorithm unless told.
     """
 
     problem: str
@@ -76,6 +85,7 @@ class SingleRequest:
     profile: str | None = None
     bonus: str | None = None
     schedule: str | None = None
+    opener: str | None = None
     refresh: str | None = None
     keys: str | None = None
     gaps: str | None = None
@@ -89,13 +99,16 @@ class SingleRequest:
 
     def __post_init__(self) -> None:
         require_choice("algorithm", self.algorithm, ALGORITHMS)
+        self._settle_profile()
         if self.engine is None:
-            asked = any(getattr(self, name) is not None for name in CIPHERTEXT_OPTIONS)
+            asked = any(getattr(self, name) is not None for name in ENCRYPTION_OPTIONS)
             object.__setattr__(self, "engine", "ckks" if asked else "plain")
         require_choice("engine", self.engine or "", ENGINES)
         if self.encrypted and self.algorithm not in ENCRYPTED_ALGORITHMS:
             allowed = f"{', '.join(ENCRYPTED_ALGORITHMS[:-1])} or {ENCRYPTED_ALGORITHMS[-1]}"
             raise InvalidInput("algorithm", repr(self.algorithm), f"{allowed} if encrypted")
+        if self.opener is not None:
+            require_choice("opener", self.opener, OPENERS)
         if self.refresh is not None:
             require_choice("refresh", self.refresh, REFRESHES)
         if self.keys is not None:
@@ -119,9 +132,25 @@ class SingleRequest:
         for name in self.others:
             require_choice("beside", name, ALGORITHMS)
 
+    def _settle_profile(self) -> None:
+        """Take the profile that the options belong to; refuse those of another one."""
+        if not self.algorithm.startswith("helba"):
+            return
+        fixed = FIXED.get(self.algorithm, {}).get("profile")
+        given = [name for name in REFERENCE_OPTIONS if getattr(self, name) is not None]
+        given += ["separate"] if self.separate else []
+        wanted = self.algorithm == "helba" and (given or self.bonus == "sqrt")
+        if self.profile is None and wanted:
+            object.__setattr__(self, "profile", "ciphertext")
+        chosen = self.profile or fixed or "shares"
+        if chosen == "shares" and given:
+            raise InvalidInput(given[0], "given", "left out in the profile shares")
+        if chosen != "shares" and self.opener is not None:
+            raise InvalidInput("opener", repr(self.opener), f"left out in the profile {chosen}")
+
     @property
     def encrypted(self) -> bool:
-        """Whether it asks for ciphertexts, real or simulated."""
+        """Whether it asks for encryption, real or simulated."""
         return self.engine != "plain"
 
     @property
@@ -204,18 +233,11 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
     began = time.perf_counter()
     deployment = None
     if request.encrypted:
-        deployment = plan_play(
-            _plain_policy(request, request.algorithm, problem=problem).settings,
-            engine=str(request.engine),
-            security=request.security or SECURITY,
-            refresh=request.refresh or REFRESH,
-            keys=request.keys or KEYS,
-            gaps=request.gaps or GAPS_SHOWN,
-            latency=request.latency,
-        )
+        settings = _plain_policy(request, request.algorithm, problem=problem).settings
+        deployment = _deploy(request, settings=settings)
     if out is not None:
         _claim(out)
-    play = None if deployment is None else make_play(deployment, separate=request.separate)
+    play = None if deployment is None else _open(deployment, separate=request.separate)
     seconds_setup = time.perf_counter() - began
     policy = play or _plain_policy(request, request.algorithm, problem=problem)
     curves: dict[str, Curve] = {}
@@ -223,7 +245,7 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
         outcome, curves[request.label] = _play(request, problem=problem, policy=policy, out=out)
         described = {} if play is None else {"seconds_setup": seconds_setup, **play.as_json()}
         if play is not None:
-            outcome = replace(outcome, seconds=play.clock.seconds)
+            outcome = replace(outcome, seconds=play.seconds)
     finally:
         if play is not None:
             play.close()
@@ -256,10 +278,38 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
     return finished
 
 
+def _deploy(request: SingleRequest, *, settings: Settings) -> Deployment | SharesDeployment:
+    """Plan an encrypted run."""
+    engine, security = str(request.engine), request.security or SECURITY
+    if settings.profile == "shares":
+        return plan_shares_play(
+            settings, engine=engine, opener=request.opener or OPENER, security=security
+        )
+    latency = request.latency or (LATENCY if settings.profile == "ciphertext" else None)
+    return plan_play(
+        settings,
+        engine=engine,
+        security=security,
+        refresh=request.refresh or REFRESH,
+        keys=request.keys or KEYS,
+        gaps=request.gaps or GAPS_SHOWN,
+        latency=latency,
+    )
+
+
+def _open(
+    deployment: Deployment | SharesDeployment, *, separate: bool
+) -> EncryptedPlay | SharesPlay:
+    """Make the keys and the parties of an encrypted run."""
+    if isinstance(deployment, SharesDeployment):
+        return SharesPlay(deployment)
+    return make_play(deployment, separate=separate)
+
+
 def _say_what_is_ignored(request: SingleRequest) -> None:
     if request.options and not request.algorithm.startswith("helba"):
         note(f"{request.algorithm} has no {' or '.join(request.options)}: ignored")
-    unused = [name for name in CIPHERTEXT_OPTIONS if getattr(request, name) is not None]
+    unused = [name for name in ENCRYPTION_OPTIONS if getattr(request, name) is not None]
     unused += ["separate"] if request.separate else []
     if unused and not request.encrypted:
         note(f"engine plain has no {' or '.join(unused)}: ignored")
@@ -282,7 +332,9 @@ def _play(
 
     def describe() -> str:
         text = f"regret {regret:.3g}"
-        return f"{text}, {policy.describe()}" if isinstance(policy, EncryptedPlay) else text
+        if isinstance(policy, EncryptedPlay | SharesPlay):
+            return f"{text}, {policy.describe()}"
+        return text
 
     with (
         Progress(title, total=request.horizon, unit="rounds") as progress,

@@ -8,6 +8,7 @@ and bits, and nothing of rings or bandits.
 
     builder, arithmetic      circuits gate by gate         circuit    circuits as data, an oracle
     argmax, check            the circuits that are needed  message    messages and their bytes
+    share_range              ranges of values modulo 2^96
     tweak_hash, gate         half gates                    session    what both state machines share
     base_transfer, transfer  the evaluator's input labels  garbler    one party's state machine
     returned                 labels that go back           evaluator  the other's
@@ -34,6 +35,7 @@ from helba.garbling.builder import CircuitBuilder
 from helba.garbling.check import (
     build_norm_check,
     build_range_check,
+    build_ranges_check,
     build_report_check,
     build_threshold,
 )
@@ -51,6 +53,7 @@ from helba.garbling.message import (
     predict_sizes,
 )
 from helba.garbling.session import Evaluated, Garbled, combine
+from helba.garbling.share_range import ShareRange
 
 __all__ = [
     "Circuit",
@@ -66,12 +69,14 @@ __all__ = [
     "SetupAnswer",
     "SetupOffer",
     "ShareGroup",
+    "ShareRange",
     "TablesMessage",
     "TransferMessage",
     "build_argmax",
     "build_checked_argmax",
     "build_norm_check",
     "build_range_check",
+    "build_ranges_check",
     "build_report_check",
     "build_threshold",
     "combine",

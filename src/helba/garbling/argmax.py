@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from helba.errors import DamagedData, require_whole
-from helba.garbling.arithmetic import all_of, less_than, less_than_shallow, select, values_of
+from helba.garbling.arithmetic import add, less_than, less_than_shallow, select, values_of
 from helba.garbling.builder import FALSE, CircuitBuilder
-from helba.garbling.check import require_range, within
 from helba.garbling.circuit import Bits, Circuit, ShareGroup
+from helba.garbling.share_range import ShareRange
 
 __all__ = ["MAX_ARMS", "build_argmax", "build_checked_argmax", "name_bits", "read_indices"]
 
@@ -56,31 +56,22 @@ def build_argmax(arms: int, *, bits: int, grid_bits: int = 0, shallow: bool = Tr
 
 @lru_cache(maxsize=64)
 def build_checked_argmax(
-    arms: int,
-    *,
-    bits: int,
-    grid_bits: int = 0,
-    checked: int,
-    checked_bits: int,
-    low: int,
-    high: int,
-    shallow: bool = True,
+    arms: int, *, bits: int, grid_bits: int = 0, checked: ShareRange, shallow: bool = True
 ) -> Circuit:
     """Return the circuit for `build_argmax`'s index if all checked values are in range, else 0.
 
-    The second group of shares holds the `checked` values of a lane, signed, modulo 2^checked_bits;
-    each must satisfy low <= value <= high. No bit is returned: nobody learns of a failed check but
-    the user, who gets index 0.
+    The values that are checked, modulo 2^96, take the groups of `checked` after that of the
+    scores. No bit is returned: nobody learns of a failed check but the user, who gets index 0.
     """
     group = _require_group(arms, bits=bits, grid_bits=grid_bits)
-    require_whole("checked", checked, least=1, most=1 << 16)
-    require_range(low, high, bits=checked_bits)
-    builder = CircuitBuilder(group, ShareGroup(checked, checked_bits, offset=-low))
-    values = values_of(builder)
-    name = _find_largest(builder, values[:arms], grid_bits=grid_bits, shallow=shallow)
-    right = all_of(builder, [within(builder, v, high - low) for v in values[arms:]])
+    builder = CircuitBuilder(group, *checked.shared_groups, checked.garbler_group)
+    pairs = zip(builder.evaluator[:arms], builder.garbler[:arms], strict=True)
+    scores = [add(builder, own, other) for own, other in pairs]
+    name = _find_largest(builder, scores, grid_bits=grid_bits, shallow=shallow)
+    shared = arms + checked.values + checked.parities
+    right = checked.build(builder, first=arms, masks=shared)
     return builder.build(
-        title=f"argmax of {arms} values of {bits} bits if {checked} values are in range",
+        title=f"argmax of {arms} values of {bits} bits if {checked.values} values are in range",
         user=[builder.conjoin(right, wire) for wire in name],
     )
 

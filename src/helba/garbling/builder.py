@@ -25,22 +25,29 @@ _Gate = tuple[bool, int, int]
 class CircuitBuilder:
     """A circuit under construction; `evaluator` and `garbler` hold literals, value by value.
 
-    Both have one list of bits, lowest first, for every value of every group. The garbler's bits are
-    those of offset - share, so that a value is the sum of its two lists (see `arithmetic.add`).
+    Both have one list of bits, lowest first, for every value of every group; groups that are the
+    garbler's alone come last. The garbler's bits are those of offset - share, so that a value is
+    the sum of its two lists (see `arithmetic.add`).
     """
 
     def __init__(self, *groups: ShareGroup) -> None:
         self.groups = groups
-        total = sum(group.values * group.bits for group in groups)
-        self._inputs = 2 * total
+        shared = [group for group in groups if not group.garbler_only]
+        if list(groups[: len(shared)]) != shared:
+            raise InvalidInput("groups", "another order", "those of the garbler alone last")
+        theirs, total = (
+            sum(group.values * group.bits for group in part) for part in (shared, groups)
+        )
+        self._inputs = theirs + total
         self._gates: list[_Gate] = []
         self._known: dict[_Gate, int] = {}
-        self.evaluator = self._split(1)
-        self.garbler = self._split(1 + total)
+        self.evaluator = self._split(shared, 1)
+        self.garbler = self._split(groups, 1 + theirs)
 
-    def _split(self, first: int) -> list[list[int]]:
+    @staticmethod
+    def _split(groups: Sequence[ShareGroup], first: int) -> list[list[int]]:
         values = []
-        for group in self.groups:
+        for group in groups:
             for _ in range(group.values):
                 values.append([2 * node for node in range(first, first + group.bits)])
                 first += group.bits
@@ -150,7 +157,7 @@ def join_copies(circuit: Circuit, *, copies: int, title: str) -> Circuit:
     To build thousands of equal gates one by one would take seconds.
     """
     copies = int(copies)  # numpy's integers have another digest
-    (group,) = circuit.groups
+    (group,) = circuit.evaluator_groups
     (verdict,) = circuit.returned_outputs
     bits = circuit.input_bits
     number = np.arange(copies)[:, None]

@@ -12,6 +12,7 @@ from helba.garbling.circuit import MAX_BITS, Circuit, ShareGroup
 __all__ = [
     "build_norm_check",
     "build_range_check",
+    "build_ranges_check",
     "build_report_check",
     "build_threshold",
     "require_range",
@@ -53,6 +54,23 @@ def build_range_check(values: int, *, bits: int, low: int, high: int) -> Circuit
     builder = CircuitBuilder(ShareGroup(values, bits, offset=-low))
     verdicts = [within(builder, value, high - low) for value in values_of(builder)]
     title = f"range of {values} values of {bits} bits"
+    return builder.build(title=title, returned=[all_of(builder, verdicts)])
+
+
+@lru_cache(maxsize=64)
+def build_ranges_check(ranges: tuple[tuple[int, int], ...], *, bits: int) -> Circuit:
+    """Return the circuit that returns one bit a lane: every value lies in its own range.
+
+    Every value is a group of its own; ranges are (low, high), both included.
+    """
+    for low, high in ranges:
+        require_range(low, high, bits=bits)
+    builder = CircuitBuilder(*(ShareGroup(1, bits, offset=-low) for low, _ in ranges))
+    verdicts = [
+        within(builder, value, high - low)
+        for value, (low, high) in zip(values_of(builder), ranges, strict=True)
+    ]
+    title = f"{len(ranges)} ranges of values of {bits} bits"
     return builder.build(title=title, returned=[all_of(builder, verdicts)])
 
 

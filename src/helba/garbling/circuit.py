@@ -51,11 +51,16 @@ Words of 64 bits; for wider groups Python's integers, in arrays of objects.
 
 @dataclass(frozen=True)
 class ShareGroup:
-    """A number of values a lane, all of the same width and with the same public offset."""
+    """A number of values a lane, all of the same width and with the same public offset.
+
+    Of a group that is `garbler_only` the evaluator has no share, and nothing is transferred: its
+    values are minus what the garbler puts in, plus the offset.
+    """
 
     values: int
     bits: int
     offset: int = 0
+    garbler_only: bool = False
 
     def __post_init__(self) -> None:
         require_whole("values", self.values, least=1, most=1 << 16)
@@ -95,9 +100,19 @@ class Circuit:
     def __repr__(self) -> str:
         return f"Circuit({self.title!r}, {self.and_gates} AND gates, depth {self.depth})"
 
+    @property
+    def evaluator_groups(self) -> tuple[ShareGroup, ...]:
+        """The groups of which the evaluator has a share."""
+        return tuple(group for group in self.groups if not group.garbler_only)
+
     @cached_property
     def input_bits(self) -> int:
-        """The number of bits that each party puts in, a lane."""
+        """The number of bits that the evaluator puts in, a lane: what is transferred."""
+        return sum(group.values * group.bits for group in self.evaluator_groups)
+
+    @cached_property
+    def garbler_bits(self) -> int:
+        """The number of bits that the garbler puts in, a lane."""
         return sum(group.values * group.bits for group in self.groups)
 
     @cached_property
@@ -132,17 +147,18 @@ class Circuit:
         return text.digest()[:16]
 
     def count_lanes(self, shares: Shares) -> int:
-        """Return the number of lanes of `shares`, or raise `InvalidInput` if they do not fit."""
-        return _as_groups(self, shares)[0].shape[0]
+        """Return the lanes of the garbler's `shares`; `InvalidInput` if they do not fit."""
+        return _as_groups(self.groups, shares)[0].shape[0]
 
     def split_evaluator(self, shares: Shares) -> Bits:
         """Return the evaluator's bits, of shape (bits, lanes), lowest bit of a value first."""
-        arrays = _as_groups(self, shares)
-        return np.concatenate([_split(a, g) for a, g in zip(arrays, self.groups, strict=True)])
+        groups = self.evaluator_groups
+        arrays = _as_groups(groups, shares)
+        return np.concatenate([_split(a, g) for a, g in zip(arrays, groups, strict=True)])
 
     def split_garbler(self, shares: Shares) -> Bits:
         """Return the bits of offset - share: what the garbler adds to the evaluator's share."""
-        arrays = _as_groups(self, shares)
+        arrays = _as_groups(self.groups, shares)
         return np.concatenate(
             [_split(_minus(a, g), g) for a, g in zip(arrays, self.groups, strict=True)]
         )
@@ -154,7 +170,7 @@ def evaluate_clear(circuit: Circuit, *, evaluator: Shares, garbler: Shares) -> t
     The oracle of garbling: it runs the same gates on the bits themselves.
     """
     own, other = circuit.split_evaluator(evaluator), circuit.split_garbler(garbler)
-    if own.shape != other.shape:
+    if own.shape[1] != other.shape[1]:
         raise InvalidInput("lanes of the shares", f"{own.shape[1]} and {other.shape[1]}", "equal")
     outputs = evaluate_bits(circuit, np.concatenate([own, other])).T.copy()
     users = len(circuit.user_outputs)
@@ -173,11 +189,11 @@ def evaluate_bits(circuit: Circuit, inputs: Bits) -> Bits:
     return outputs
 
 
-def _as_groups(circuit: Circuit, shares: Shares) -> list[npt.NDArray[Any]]:
+def _as_groups(groups: Sequence[ShareGroup], shares: Shares) -> list[npt.NDArray[Any]]:
     arrays = [shares] if isinstance(shares, np.ndarray) else list(shares)
-    if len(arrays) != len(circuit.groups):
-        raise InvalidInput("shares", f"{len(arrays)} arrays", f"{len(circuit.groups)} arrays")
-    for array, group in zip(arrays, circuit.groups, strict=True):
+    if len(arrays) != len(groups):
+        raise InvalidInput("shares", f"{len(arrays)} arrays", f"{len(groups)} arrays")
+    for array, group in zip(arrays, groups, strict=True):
         wide = group.bits > WORD_BITS
         wanted = np.dtype(object if wide else np.uint64)
         if array.dtype != wanted or array.ndim != 2 or array.shape[1] != group.values:

@@ -36,8 +36,9 @@ class ClearGarblerSession(GarblerSession):
     def _garble(
         self, circuit: Circuit, *, bits: Bits, transfer: TransferMessage
     ) -> tuple[TablesMessage, Labels]:
-        sent = np.unpackbits(transfer.columns[0], bitorder="little")[: bits.size]
-        theirs = sent.reshape(bits.shape).astype(np.bool_)
+        shape = (circuit.input_bits, bits.shape[1])
+        sent = np.unpackbits(transfer.columns[0], bitorder="little")[: shape[0] * shape[1]]
+        theirs = sent.reshape(shape).astype(np.bool_)
         results = evaluate_bits(circuit, np.concatenate([theirs, bits]))
         lanes, returned = bits.shape[1], len(circuit.returned_outputs)
         tables = TablesMessage(

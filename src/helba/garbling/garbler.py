@@ -96,14 +96,15 @@ class GarblerSession(Session):
         self, circuit: Circuit, *, bits: Bits, transfer: TransferMessage
     ) -> tuple[TablesMessage, Labels]:
         assert self._sender is not None
-        theirs = self._sender.send(transfer.columns, nonce=transfer.nonce, bits=bits.size)
+        count, lanes = circuit.input_bits, bits.shape[1]
+        theirs = self._sender.send(transfer.columns, nonce=transfer.nonce, bits=count * lanes)
         key, seed = secrets.token_bytes(KEY_BYTES), secrets.token_bytes(KEY_BYTES)
         # The evaluator expands the garbler's labels from the seed; they are W xor bit R.
-        inputs = np.empty((2 * len(bits), bits.shape[1], 2), dtype=np.uint64)
-        inputs[: len(bits)] = theirs.reshape(*bits.shape, 2)
-        inputs[len(bits) :] = expand_labels(seed, shape=bits.shape)
+        inputs = np.empty((count + len(bits), lanes, 2), dtype=np.uint64)
+        inputs[:count] = theirs.reshape(count, lanes, 2)
+        inputs[count:] = expand_labels(seed, shape=bits.shape)
         choices = np.stack([np.zeros_like(self._offset), self._offset])
-        inputs[len(bits) :] ^= choices.take(bits, axis=0, mode="clip")
+        inputs[count:] ^= choices.take(bits, axis=0, mode="clip")
         tables, outputs = garble(circuit, inputs=inputs, offset=self._offset, key=key)
         returned = outputs[len(circuit.user_outputs) :]
         hashes = commit_outputs(returned, offset=self._offset, key=key, name=transfer.name)

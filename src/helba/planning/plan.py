@@ -91,7 +91,7 @@ class Plan:
     @property
     def rewards_per_update(self) -> int | None:
         """How many rewards one update takes in, at least, `MOST_REWARDS` if more; None if any."""
-        if self.accuracy.inverse_noise.none or self.request.profile != "fast":
+        if self.accuracy.inverse_noise.none or self.request.profile != "ciphertext":
             return None
         return self.accuracy.most_bridged(self.request.settings(), most=MOST_REWARDS)
 

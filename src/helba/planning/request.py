@@ -26,7 +26,7 @@ class PlanRequest:
     `refresh` says how levels come back: "client" (masked, by a user who is online), "bootstrap" (by
     the server alone) or "none". `argmax` is "product", "sum", or "auto": the product where it
     stands well above the noise and fits, for it shows the winner only. `users` share a ciphertext:
-    a power of two, and more than one only with the fast profile and the quadratic bonus.
+    a power of two, and more than one only with the ciphertext profile and the quadratic bonus.
     `keys` says whose keys users have: their "own", to which answers are re-encrypted; one that is
     "shared", as in the paper; or their own in both directions, where also what they send is
     "switched" to the collective key. `gaps` that are "hidden" ask for a sign polynomial whose
@@ -42,7 +42,7 @@ class PlanRequest:
     arms: int
     horizon: int
     security: int = 128
-    profile: str = "fast"
+    profile: str = "ciphertext"
     refresh: str = "client"
     bonus: str = "quadratic"
     schedule: str = "trace"
@@ -79,9 +79,9 @@ class PlanRequest:
         if self.scale_bits is not None:
             require_whole("scale_bits", self.scale_bits, least=35, most=MOST_SCALE_BITS)
         require_users(self.users)
-        if self.users > 1 and (self.profile, self.bonus) != ("fast", "quadratic"):
+        if self.users > 1 and (self.profile, self.bonus) != ("ciphertext", "quadratic"):
             raise InvalidInput(
-                "users", self.users, "1, but for the fast profile with the quadratic bonus"
+                "users", self.users, "1, but for the ciphertext profile with the quadratic bonus"
             )
         if self.latency == "interactive" and self.refresh != "client":
             raise InvalidInput("latency", "'interactive'", "single without refresh client")

@@ -1,9 +1,9 @@
 """The parties and what they say to each other.
 
 `Authority` makes the keys, `User` encrypts, decrypts and acts, `Server` computes on ciphertexts.
-They exchange bytes only (`messages`). `EncryptedBandit` plays all three in one process:
+They exchange bytes only (`messages`). `ReferenceBandit` plays all three in one process:
 
-    bandit = EncryptedBandit(settings, engine="ckks")
+    bandit = ReferenceBandit(settings, engine="ckks")
     arm = bandit.select(contexts)
     bandit.update(contexts[arm], reward)
 
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from helba.protocol.authority import Authority, Member
-    from helba.protocol.bandit import EncryptedBandit
+    from helba.protocol.bandit import ReferenceBandit
     from helba.protocol.deployment import Deployment
     from helba.protocol.keystore import create_authority, open_authority
     from helba.protocol.process import ServerProcess
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Authority",
     "Deployment",
-    "EncryptedBandit",
     "Member",
     "Recommendation",
+    "ReferenceBandit",
     "Server",
     "ServerProcess",
     "User",
@@ -51,7 +51,7 @@ __all__ = [
 _HOMES = {
     "Authority": "authority",
     "Deployment": "deployment",
-    "EncryptedBandit": "bandit",
+    "ReferenceBandit": "bandit",
     "Member": "authority",
     "Recommendation": "user",
     "Server": "server",

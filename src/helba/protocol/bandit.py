@@ -6,6 +6,7 @@ elsewhere. The server may also be one in a process of its own (`process.ServerPr
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from helba.bandits.bounds import growth_bound, switch_bound
@@ -23,7 +24,7 @@ from helba.protocol.messages import Answer, Message, Receipt, Refusal
 from helba.protocol.server import Status
 from helba.protocol.user import Recommendation, User
 
-__all__ = ["EncryptedBandit", "ServerLink", "deployment_for"]
+__all__ = ["ReferenceBandit", "ServerLink", "deployment_for", "reference_settings"]
 
 # An ask may meet an update; more often than this nothing is right.
 MOST_RETRIES = 8
@@ -61,6 +62,11 @@ class ServerLink(Protocol):
         ...
 
 
+def reference_settings(settings: Settings) -> Settings:
+    """Return the settings for the profile `ciphertext` if they are those of shares."""
+    return replace(settings, profile="ciphertext") if settings.profile == "shares" else settings
+
+
 def deployment_for(
     settings: Settings,
     *,
@@ -72,7 +78,8 @@ def deployment_for(
     gaps: str = "shown",
     latency: str | None = None,
 ) -> Deployment:
-    """Plan for these settings and return the deployment."""
+    """Plan for these settings and return the deployment; those of shares play on ciphertexts."""
+    settings = reference_settings(settings)
     request = PlanRequest(
         dim=settings.dim,
         arms=settings.arms,
@@ -98,8 +105,8 @@ def deployment_for(
     return Deployment.from_plan(make_plan(request), scheme=engine, settings=settings)
 
 
-class EncryptedBandit(Policy):
-    """HELBA on ciphertexts: a policy like the others, but its server never sees a number.
+class ReferenceBandit(Policy):
+    """HELBA of the profiles `ciphertext` and `paper`: a policy whose server sees ciphertexts alone.
 
     Planning and key generation happen here and take seconds; `deployment` skips the planning, and
     `server` puts a server of one's own choice in place of one in this process. `bytes_up` and
@@ -120,6 +127,7 @@ class EncryptedBandit(Policy):
         authority: Authority | None = None,
         server: ServerLink | None = None,
     ) -> None:
+        settings = reference_settings(settings)
         super().__init__(settings)
         if authority is None and server is not None:
             raise InvalidInput("server", "one without its authority", "given with `authority`")

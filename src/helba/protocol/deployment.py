@@ -67,7 +67,7 @@ class Deployment:
         require_choice("refresh", self.refresh, REFRESHES)
         require_choice("keys", self.keys, KEY_MODES)
         require_whole("unseen", self.unseen, least=1, most=MOST_UNSEEN)
-        fast = self.settings.profile == "fast"
+        fast = self.settings.profile == "ciphertext"
         if fast != (self.sign is not None) or fast != (self.method is not None):
             raise InvalidInput("sign", "another", "that of the profile")
 

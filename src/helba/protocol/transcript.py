@@ -3,7 +3,7 @@
     transcript = Transcript(deployment)
     authority = RecordedAuthority(deployment, transcript=transcript)
     server = RecordedServer(authority.make_server(), transcript=transcript)
-    bandit = EncryptedBandit(settings, authority=authority, server=server)
+    bandit = ReferenceBandit(settings, authority=authority, server=server)
     ...
     transcript.view_of(SERVER)
 

@@ -62,11 +62,13 @@ def choose_grid(
     model: Bound,
     score_peak: float,
     bits: int,
+    encryptions: int = 1,
 ) -> Grid:
     """Return the grid with the fewest low bits for integer features and model within bounds.
 
     `features` is the bound of the whole polynomial, of all users that share it; `score_peak` that
-    of one score. `InvalidInput` if no grid carries such scores in `bits` bits.
+    of one score; the model is the sum of so many fresh `encryptions`. `InvalidInput` if no grid
+    carries such scores in `bits` bits.
     """
     require_whole("bits", bits, least=8, most=MOST_SHARE_BITS)
     for name, number in (
@@ -91,7 +93,10 @@ def choose_grid(
         product = feature_multiple * model_multiple
         unit_error = abs(product * (1 << bits) / (first * middle * (1 << low_bits)) - 1.0)
         noise = _opened_noise(
-            parameters, features.scaled(feature_multiple), model.scaled(model_multiple)
+            parameters,
+            features.scaled(feature_multiple),
+            model.scaled(model_multiple),
+            encryptions=encryptions,
         )
         # both sides round their shares: half a unit each
         error = DEVIATIONS * noise * 2.0**bits / first + 1.0
@@ -121,10 +126,13 @@ def _near(target: int, *, balance: float) -> tuple[int, int]:
     return best[1], best[2]
 
 
-def _opened_noise(parameters: RingParameters, features: Bound, model: Bound) -> float:
-    """The noise of the opened product of two fresh ciphertexts with two primes."""
+def _opened_noise(
+    parameters: RingParameters, features: Bound, model: Bound, *, encryptions: int
+) -> float:
+    """The noise of the opened product of fresh ciphertexts with two primes."""
     fresh = encryption_noise(parameters)
-    operands = [Operand(bound=each, noise=fresh) for each in (features, model)]
-    product = product_noise(*operands, parameters=parameters, primes=2, independent=True)
+    asked = Operand(bound=features, noise=fresh)
+    served = Operand(bound=model, noise=math.sqrt(encryptions) * fresh)
+    product = product_noise(asked, served, parameters=parameters, primes=2, independent=True)
     switched = reencryption_noise(parameters, primes=1)  # where openers have their own keys
     return math.hypot(product, fresh, switched)

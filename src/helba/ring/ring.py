@@ -164,12 +164,15 @@ class Ring:
         second: Ciphertext,
         *,
         terms: int | None = None,
+        peak: float | None = None,
         independent: bool = False,
     ) -> Ciphertext:
         """Multiply modulo X^N + 1: a convolution of the coefficients. It spends one prime.
 
-        `terms` bounds how many products meet in one coefficient, where the layout knows;
-        `independent` says that the operands' errors have nothing to do with each other.
+        `terms` bounds how many products meet in one coefficient, where the layout knows, and `peak`
+        the integers of the coefficients that are read, where an analysis knows: others may go
+        around the modulus. `independent` says that the operands' errors have nothing to do with
+        each other.
         """
         evaluation = self._require_evaluation()
         self._require_own(first)
@@ -183,17 +186,16 @@ class Ring:
             primes=primes,
             independent=independent,
         )
+        bound = product_bound(
+            first.bound, second.bound, parameters=self.parameters, primes=primes, terms=terms
+        )
+        if peak is not None:
+            bound = Bound.of(peak=min(peak, bound.peak), norm=bound.norm, count=bound.count)
         made = replace(
             first,
             primes=primes - 1,
             scale=first.scale * second.scale / self.parameters.moduli[primes - 1],
-            bound=product_bound(
-                first.bound,
-                second.bound,
-                parameters=self.parameters,
-                primes=primes,
-                terms=terms,
-            ),
+            bound=bound,
             noise=noise,
             computed=noise,
             failure=first.failure + second.failure,
@@ -308,13 +310,14 @@ class Ring:
         replies: Sequence[Ciphertext],
         *,
         rearrangements: Sequence[Rearrangement],
-        added: float = 0.0,
+        added: float | Sequence[float] = 0.0,
         renew: bool = False,
     ) -> list[Ciphertext]:
         """Take the mask off what the opener encrypted again: fresh ciphertexts, all primes.
 
         One reply belongs to each rearrangement, in order. The mask is spent. `added` is the
-        deviation of the noise that the opener has added, if any: the plan knows it.
+        deviation of the noise that the opener has added, if any, to all of them or to each: the
+        plan knows it.
 
         With `renew` the integers that were opened count as the message, and the error they came
         with as part of it. That is for iterations, which correct earlier errors: a bound that is
@@ -337,9 +340,10 @@ class Ring:
                     f"expected the opener's encryption of {len(each.targets)} shares, got another "
                     "ciphertext"
                 )
+        each_added = [added] * len(replies) if isinstance(added, int | float) else added
         made = [
-            describe_reopened(each, carried, added=added, renew=renew).require_shareable()
-            for each in rearrangements
+            describe_reopened(each, carried, added=noise, renew=renew).require_shareable()
+            for each, noise in zip(rearrangements, each_added, strict=True)
         ]
         places, share = mask.places, mask.take_integers()
         fresh = []

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -97,6 +98,22 @@ class _Residues:
         return round_to_bits(self._residues[0], modulus=modulus, bits=bits)
 
 
+def _joined(parts: Mapping[int, _Residues]) -> dict[str, Any]:
+    """Return what describes residues of the polynomials of a stack, one after the other."""
+    if not parts:
+        raise InvalidInput("openings", "none", "at least one")
+    first, *others = parts.values()
+    if any((p.parameters, p.primes) != (first.parameters, first.primes) for p in others):
+        raise EngineError("openings of several rings, or with other primes, cannot be joined")
+    degree = first.parameters.ring_dim
+    return {
+        "residues": np.concatenate([part._residues for part in parts.values()], axis=1),
+        "places": np.concatenate([part.places + k * degree for k, part in parts.items()]),
+        "parameters": first.parameters,
+        "name": first.name,
+    }
+
+
 class Share(_Residues):
     """The opener's share: the value plus the server's mask, uniform to whoever sees it."""
 
@@ -107,6 +124,11 @@ class Share(_Residues):
     def integers(self) -> Integers:
         """Return the share as integers around 0."""
         return self._integers()
+
+    @classmethod
+    def join(cls, shares: Mapping[int, Share]) -> Share:
+        """Return one share of the polynomials of a stack, by number: places of k begin at k N."""
+        return cls(**_joined(shares))
 
     def plus(self, noise: Integers) -> Share:
         """Return the share with these integers added; see `helba.ring.gaussian`."""
@@ -123,6 +145,31 @@ class Mask(_Residues):
         self.carried = carried
         self._process = os.getpid()
         self._taken = False
+
+    @classmethod
+    def join(cls, masks: Mapping[int, Mask]) -> Mask:
+        """Return one mask of the polynomials of a stack, whose own are taken; see `Share.join`.
+
+        All must have been opened at one scale, and count as the largest of them.
+        """
+        carried = [mask.carried for mask in masks.values()]
+        if len({(each.key_id, each.scale) for each in carried}) != 1:
+            raise EngineError("masks of several keys or scales cannot be joined")
+        joined = _joined(masks)
+        for mask in masks.values():
+            mask._take()
+        bounds = [each.bound for each in carried]
+        whole = replace(
+            carried[0],
+            bound=Bound(
+                peak=max(bound.peak for bound in bounds),
+                norm=math.hypot(*(bound.norm for bound in bounds)),
+                count=sum(bound.count for bound in bounds),
+            ),
+            noise=max(each.noise for each in carried),
+            failure=math.fsum(each.failure for each in carried),
+        )
+        return cls(**joined, carried=whole)
 
     def error(self, *, bits: int, added: float = 0.0) -> float:
         """Return how far share minus mask may be from the value, in units of modulo 2^bits.

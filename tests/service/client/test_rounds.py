@@ -12,7 +12,7 @@ import pytest
 
 from helba.errors import HelbaError, InvalidInput, Refused, RunFailed, Unavailable
 from helba.problems.toy import Toy
-from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.bandit import ReferenceBandit
 from helba.service.client import Client, Rejected, sweep
 from tests.protocol.parties import TOY, deployment_of
 from tests.protocol.talking import CUT_TOY
@@ -50,7 +50,7 @@ def samples(fake: Fake) -> int:
 @pytest.mark.parametrize("request_of", [TOY, CUT_TOY], ids=["single", "interactive"])
 def test_client_plays_the_arms_of_all_parties_in_one_process(request_of: Any) -> None:
     deployment = deployment_of(request_of, scheme="simulate")
-    bandit, expected = EncryptedBandit(deployment.settings, deployment=deployment), []
+    bandit, expected = ReferenceBandit(deployment.settings, deployment=deployment), []
     for each in Toy(seed=0).rounds(ROUNDS):
         arm = bandit.select(each.contexts)
         bandit.update(each.contexts[arm], float(each.rewards[arm]))

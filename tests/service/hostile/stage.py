@@ -21,7 +21,7 @@ import httpx
 
 from helba.planning.request import PlanRequest
 from helba.protocol.authority import Authority
-from helba.protocol.bandit import EncryptedBandit
+from helba.protocol.bandit import ReferenceBandit
 from helba.protocol.serverfiles import write_server_files
 from helba.protocol.tokens import hash_token, make_token, write_authority_hash
 from helba.service.store import Store
@@ -155,7 +155,7 @@ def _latest(sent: Sequence[Sent]) -> list[Sent]:
 
 def _arms_of(authority: Authority, rounds: Sequence[Any]) -> list[int]:
     """What the parties decide in one process."""
-    bandit = EncryptedBandit(authority.deployment.settings, authority=authority)
+    bandit = ReferenceBandit(authority.deployment.settings, authority=authority)
     arms = []
     for each in rounds:
         arms.append(bandit.select(each.contexts))

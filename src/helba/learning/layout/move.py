@@ -1,8 +1,9 @@
 """Changes of arrangement, which shares allow for free.
 
 Whoever opens a masked polynomial holds one share of every coefficient, the server the other. Both
-rearrange their shares alike before these are encrypted again, or added. Arrangements stretch over
-stacks of polynomials, ciphertexts do not: a change becomes a list of moves between single ones.
+rearrange their shares alike before these are encrypted again, or added. Shares of a whole stack are
+joined before they are moved (`helba.ring.Share.join`), so that a source is a place in the stack;
+what is encrypted again is one polynomial after the other.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ __all__ = ["BlockMove", "moves_between", "symmetrising_moves"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BlockMove:
-    """A move from one polynomial of a stack to one of another."""
+    """A move from places of a stack to coefficients of one polynomial of another."""
 
-    source_polynomial: int
     target_polynomial: int
     move: Move
 
@@ -32,7 +32,8 @@ def moves_between(
 ) -> tuple[BlockMove, ...]:
     """Return the moves that take an array from `source` to `target`, times public numbers.
 
-    By source polynomial and then by target. `factor` and `multiple` are those of `Move`.
+    By target polynomial, those that hold nothing left out. `factor` and `multiple` are those of
+    `Move`.
     """
     if source.shape != target.shape:
         allowed = f"of the source's shape {source.shape}"
@@ -40,18 +41,19 @@ def moves_between(
     if source.ring_dim != target.ring_dim:
         allowed = f"in the source's ring, {source.ring_dim}"
         raise InvalidInput("target", f"ring_dim {target.ring_dim}", allowed)
-    from_polynomial, from_place = np.divmod(np.ravel(source.places), source.ring_dim)
-    to_polynomial, to_place = np.divmod(np.ravel(target.places), source.ring_dim)
-    pair = from_polynomial * target.polynomials + to_polynomial
-    order = np.argsort(pair, kind="stable")
-    cuts = np.flatnonzero(np.diff(pair[order])) + 1
+    sources = np.ravel(source.places)
+    polynomial, coefficient = np.divmod(np.ravel(target.places), target.ring_dim)
     return tuple(
         BlockMove(
-            source_polynomial=int(from_polynomial[part[0]]),
-            target_polynomial=int(to_polynomial[part[0]]),
-            move=Move(from_place[part], to_place[part], factor=factor, multiple=multiple),
+            target_polynomial=number,
+            move=Move(
+                sources[polynomial == number],
+                coefficient[polynomial == number],
+                factor=factor,
+                multiple=multiple,
+            ),
         )
-        for part in np.split(order, cuts)
+        for number in target.occupied
     )
 
 

@@ -1,0 +1,159 @@
+"""The bandit on shares as a policy to run, with its plaintext twin beside it on the same grid.
+
+A round *agrees* if the twin plays the same arm. Where it does not, the two best scores must be
+nearer than the resolution that the plan states: a disagreement anywhere else is an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from helba.bandits.bounds import growth_bound, switch_bound
+from helba.bandits.policy import Array, Policy
+from helba.bandits.settings import Settings
+from helba.bandits.shares import shares_regret_bound
+from helba.engine import get_scheme
+from helba.experiments.encrypted import SIMULATOR, peak_memory
+from helba.experiments.progress import note
+from helba.learning.plan import SharesPlan
+from helba.learning.twin import GridTwin
+from helba.shares.bandit import EncryptedBandit
+from helba.shares.deployment import SharesDeployment
+
+__all__ = ["SharesPlay", "describe_shares", "plan_shares_play"]
+
+
+class SharesPlay(Policy):
+    """Plays an `EncryptedBandit`, and lets its twin play along."""
+
+    def __init__(self, deployment: SharesDeployment) -> None:
+        super().__init__(deployment.settings)
+        self.deployment = deployment
+        self.bandit = EncryptedBandit(self.settings, deployment=deployment)
+        self.twin = GridTwin(deployment.plan)
+        self._worst_residual = deployment.plan.first_batch.residual
+        self._worst_estimate_error = 0.0
+        self._worst_tolerance = 0.0
+        self._worst_band = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all parties, the twin apart."""
+        return self.bandit.ledger.total()
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+    def _choose(self, contexts: Array) -> int:
+        arm = self.bandit.select(contexts)
+        self.decision = None
+        if len(contexts) > 1:
+            self.decision = self.twin.decide(contexts, arm=arm)
+        return arm
+
+    def _learn(self, context: Array, reward: float) -> None:
+        self.bandit.update(context, reward)
+        self.twin.learn(context, reward)
+        plan, unseen = self.deployment.plan, self.twin.samples - self.twin.batch.samples
+        if 0 < unseen <= plan.most_tested:
+            band = plan.test_resolution(unseen=unseen, untested=1)
+            self._worst_band = max(self._worst_band, band)
+        if self.bandit.updates > self.updates:
+            terms = self.bandit.server.adopted
+            assert terms is not None
+            self.twin.follow(terms)
+            batch = self.twin.batch
+            self._worst_residual = max(self._worst_residual, batch.residual)
+            self._worst_estimate_error = max(self._worst_estimate_error, batch.estimate_error)
+            tolerance = self.twin.resolution * plan.weigh(batch).span
+            self._worst_tolerance = max(self._worst_tolerance, tolerance)
+        self.updates = self.bandit.updates
+
+    def update_bound(self) -> float:
+        """Updates by the growth rule, by the size of sums, and by the trace rule if it is used."""
+        plan = self.deployment.plan
+        most = growth_bound(self.settings) + self.settings.horizon / plan.most_unseen
+        if self.settings.schedule == "public":
+            return most
+        return most + switch_bound(
+            self.settings, band=self._worst_band, residual=self._worst_residual
+        )
+
+    def regret_bound(self) -> float | None:
+        """That of the profile, with what was certified in this run."""
+        return shares_regret_bound(
+            self.settings,
+            residual=self._worst_residual,
+            estimate_error=self._worst_estimate_error,
+            tolerance=self._worst_tolerance,
+            band=self._worst_band,
+        )
+
+    def describe(self) -> str:
+        """Return how far it is, in a few words."""
+        spent = self.seconds / max(1, self.round)
+        return f"{self.updates} updates, {1e3 * spent:.3g} ms a round"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what only an encrypted run has; bytes and seconds are those of the whole run."""
+        ledger, rounds = self.bandit.ledger, max(1, self.round)
+        status = self.bandit.server.status()
+        learning = ledger.total(purpose="test") + ledger.total(purpose="update")
+        updating = ledger.total(purpose="update")
+
+        def recommending(party: str) -> float:
+            return ledger.total(party=party, purpose="recommendation") / rounds
+
+        return {
+            "opener": self.deployment.plan.opener,
+            "security": self.deployment.plan.parameters.security,
+            "rejected": status.rejected,
+            "tests": status.tests,
+            "failure_probability": status.failure,
+            "resolution": self.twin.resolution,
+            "bytes_up": ledger.bytes_up,
+            "bytes_down": ledger.bytes_down,
+            "bytes_up_per_round": ledger.bytes_up / rounds,
+            "bytes_down_per_round": ledger.bytes_down / rounds,
+            "bytes_server_opener": ledger.bytes_to_opener + ledger.bytes_from_opener,
+            "seconds_per_round_without_updates": (ledger.total() - learning) / rounds,
+            "seconds_per_update": updating / self.updates if self.updates else None,
+            "seconds_per_test": (
+                ledger.total(purpose="test") / status.tests if status.tests else None
+            ),
+            "server_seconds_per_recommendation": recommending("server"),
+            "user_seconds_per_recommendation": recommending("user"),
+            "opener_seconds_per_recommendation": recommending("opener"),
+            "peak_memory_bytes": peak_memory(),
+            "parameters": describe_shares(self.deployment.plan),
+        }
+
+
+def plan_shares_play(
+    settings: Settings, *, engine: str, opener: str, security: int
+) -> SharesDeployment:
+    """Plan a run and say so; `RunFailed` at once where OpenFHE is asked for and is not there."""
+    get_scheme(engine)
+    if engine == "simulate":
+        note(SIMULATOR)
+    deployment = SharesDeployment.of(settings, engine=engine, opener=opener, security=security)
+    parameters = deployment.plan.parameters
+    note(
+        f"on shares: N = {parameters.ring_dim}, log2(QP) = {parameters.log2_qp}, "
+        f"security {parameters.security}, opener: {opener}"
+    )
+    return deployment
+
+
+def describe_shares(plan: SharesPlan) -> dict[str, Any]:
+    """Return the parameters of a plan in plain types."""
+    parameters = plan.parameters
+    return {
+        "ring_dim": parameters.ring_dim,
+        "log2_qp": parameters.log2_qp,
+        "primes": [parameters.first_bits, parameters.middle_bits, parameters.middle_bits],
+        "security": parameters.security,
+        "share_bits": plan.grid.bits,
+        "score_bits": plan.score_bits,
+        "context_bits": plan.rounding.bits,
+    }

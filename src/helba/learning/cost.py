@@ -1,0 +1,177 @@
+"""What a plan costs: counts of operations, bytes, and seconds by a calibration.
+
+Counts and bytes are exact. Seconds are counts times what one operation takes; what ships was
+measured with one thread (`helba bench kernels --only ring`, `helba bench argmax`), and
+`helba bench kernels --calibrate` keeps a machine's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from helba.errors import InvalidInput
+from helba.garbling import Circuit, predict_sizes
+from helba.learning.layout import MatrixProduct
+from helba.learning.model_check import ModelCheck
+from helba.learning.plan import INVERSE_ERROR, Batch, SharesPlan
+from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.numerics.store import cache_directory, write_whole
+from helba.ring.parameters import RingParameters
+from helba.ring.wire import ciphertext_bytes, opening_bytes
+
+__all__ = [
+    "KINDS",
+    "SHIPPED",
+    "Counts",
+    "Timing",
+    "count_update",
+    "count_update_exchanges",
+    "load_timing",
+    "save_timing",
+    "typical_update",
+]
+
+KINDS = ("encrypt", "product", "automorphism", "open", "receive", "gate", "level")
+# Seconds at N = 2^13, one thread: an encryption, a product at three primes, an automorphism, the
+# server's and the opener's part of an opening at two primes, a gate of many lanes, and a level of
+# gates of one lane; both parties of a garbled circuit.
+SHIPPED = {
+    "encrypt": 2.0e-3,
+    "product": 2.7e-3,
+    "automorphism": 1.9e-3,
+    "open": 2.1e-3,
+    "receive": 0.8e-3,
+    "gate": 1.2e-7,
+    "level": 4.0e-5,
+}
+SHIPPED_RING_DIM = 1 << 13
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """Operations of one piece of work, of all parties."""
+
+    encryptions: int = 0
+    products: int = 0
+    automorphisms: int = 0
+    openings: int = 0
+    gates: int = 0
+    levels: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Seconds of one operation of each kind at N = 2^13, and where they come from."""
+
+    seconds: Mapping[str, float]
+    note: str
+
+    def predict(self, counts: Counts, *, parameters: RingParameters) -> float:
+        """Return the seconds that all parties together need."""
+        growth = parameters.ring_dim / SHIPPED_RING_DIM
+        ring = (
+            counts.encryptions * self.seconds["encrypt"]
+            + counts.products * self.seconds["product"]
+            + counts.automorphisms * self.seconds["automorphism"]
+            + counts.openings * (self.seconds["open"] + self.seconds["receive"])
+        )
+        gates = counts.gates * self.seconds["gate"] + counts.levels * self.seconds["level"]
+        return ring * growth + gates
+
+
+def _timing_path() -> Path:
+    return cache_directory() / "shares-timing.json"
+
+
+def save_timing(seconds: Mapping[str, float]) -> Path:
+    """Keep this machine's timings for later plans."""
+    if set(seconds) != set(KINDS) or not all(value > 0 for value in seconds.values()):
+        raise InvalidInput("seconds", sorted(seconds), f"one positive number for each of {KINDS}")
+    path = _timing_path()
+    write_whole(path, json.dumps(dict(seconds), indent=1))
+    return path
+
+
+def load_timing() -> Timing:
+    """Return this machine's timings if it has any, else what ships."""
+    try:
+        found = json.loads(_timing_path().read_text(encoding="utf-8"))
+        seconds = {kind: float(found[kind]) for kind in KINDS}
+        if all(value > 0 for value in seconds.values()):
+            return Timing(seconds=seconds, note="calibrated on this machine")
+    except (OSError, ValueError, TypeError, KeyError):
+        pass
+    return Timing(seconds=SHIPPED, note="shipped; helba bench kernels --calibrate takes your own")
+
+
+def typical_update(plan: SharesPlan) -> UpdatePlan:
+    """Return an update near the horizon, with one report that no test has seen."""
+    samples = max(2, plan.settings.horizon)
+    before = Batch(
+        number=plan.most_updates(samples),
+        samples=samples - 1,
+        residual=INVERSE_ERROR,
+        estimate_error=0.0,
+    )
+    return UpdatePlan(plan, UpdateTerms(before=before, samples=samples, untested=1))
+
+
+def count_update_exchanges(update: UpdatePlan) -> list[str]:
+    """Return the names of the steps in which an update is reopened."""
+    newton = [f"newton {number}" for number in range(1, update.steps)]
+    return ["design", "product", *newton, "inverse", "estimate", "residual", "model"]
+
+
+def count_update(update: UpdatePlan) -> Counts:
+    """Return the operations of an update, its check included."""
+    layout, check = update.layout, ModelCheck(update)
+    openings = encryptions = 0
+    for step in count_update_exchanges(update):
+        for exchange in update.exchanges(step):
+            openings += len(exchange.places)
+            encryptions += sum(len(target.rearrangements) for target in exchange.targets)
+    whole, top = layout.products, _products(layout, rows=update.dim, columns=update.dim)
+    vector = _products(layout, rows=update.dim, columns=1)
+    copies = sum(len(copy.arrangement.occupied) for copy in check.copies)
+    products = top + (update.steps - 1) * whole + top + vector + vector + top + vector
+    products += 2 + len(update.column.occupied) + copies
+    circuit = check.circuit
+    return Counts(
+        encryptions=encryptions + openings + 2 * len(check.values) + copies,
+        products=products,
+        openings=openings + len(check.values),
+        gates=circuit.and_gates,
+        levels=circuit.depth,
+    )
+
+
+def _products(layout: MatrixProduct, *, rows: int, columns: int) -> int:
+    """Products of polynomials for the first rows and columns of a product of matrices."""
+    wanted = layout.result_places[:rows, :columns].occupied
+    return sum(len(layout.terms[number]) for number in wanted)
+
+
+def garbled_bytes(circuit: Circuit, *, lanes: int) -> tuple[int, int]:
+    """Return bytes of a garbled circuit, to the garbler and to the evaluator."""
+    sizes = predict_sizes(circuit, lanes=lanes)
+    return sizes.transfer + sizes.returned, sizes.tables
+
+
+def ask_bytes(plan: SharesPlan) -> int:
+    """Return bytes of the ciphertexts of an ask that its user encrypts."""
+    return plan.inner(1).polynomials * ciphertext_bytes(plan.parameters, primes=2)
+
+
+def report_bytes(plan: SharesPlan) -> int:
+    """Return bytes of the ciphertext of a report that its user encrypts."""
+    return ciphertext_bytes(plan.parameters, primes=3)
+
+
+def score_opening_bytes(plan: SharesPlan) -> int:
+    """Return bytes of the openings of one ask's scores."""
+    inner = plan.inner(1)
+    per_polynomial = -(-plan.settings.arms // inner.polynomials)
+    return inner.polynomials * opening_bytes(plan.parameters, primes=1, count=per_polynomial)

@@ -1,0 +1,199 @@
+"""What server and opener do together: reopen stacks of polynomials, and compare opened values.
+
+Computations on ciphertexts are generators of the server (`helba.learning.update`). They
+yield a `Reopen`, a `Compare` or an `EncryptPads` where they need the opener, and are sent what came
+of it. Who drives them
+(`helba.shares.server`) opens the ciphertexts, sends messages, and takes the masks off. What is
+moved where, and with how much noise, both sides derive from the plan and the step's public numbers:
+an `Exchange` for every stack that is opened. So a message names a step and carries ciphertexts, and
+the opener does nothing that the plan does not say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from helba.errors import EngineError, InvalidInput
+from helba.learning.layout import BlockMove
+from helba.ring import (
+    Ciphertext,
+    Mask,
+    Opener,
+    Opening,
+    Rearrangement,
+    Recipient,
+    Ring,
+    Share,
+)
+from helba.ring.place import Places
+
+__all__ = [
+    "Compare",
+    "EncryptPads",
+    "Exchange",
+    "Reopen",
+    "Stack",
+    "Target",
+    "open_stack",
+    "reopen_shares",
+    "take_replies",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Ciphertexts of the polynomials of an arrangement; those that are not there are zero."""
+
+    parts: Mapping[int, Ciphertext]
+
+    @classmethod
+    def single(cls, ciphertext: Ciphertext) -> Stack:
+        """Return the stack of one polynomial."""
+        return cls({0: ciphertext})
+
+    @property
+    def only(self) -> Ciphertext:
+        """The one ciphertext of a stack of one polynomial."""
+        (ciphertext,) = self.parts.values()
+        return ciphertext
+
+    @property
+    def failure(self) -> float:
+        """The probability that one of them was reopened wrongly."""
+        return math.fsum(part.failure for part in self.parts.values())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Target:
+    """One array of numbers that a reopening makes.
+
+    `scale` is theirs; `peak` and `norm` bound them in the ring's integers, where an analysis knows
+    better than the bounds that are carried along. `deviation` is that of the opener's noise.
+    """
+
+    name: str
+    moves: tuple[BlockMove, ...]
+    scale: float
+    peak: float | None = None
+    norm: float | None = None
+    deviation: float = 0.0
+
+    @property
+    def rearrangements(self) -> dict[int, Rearrangement]:
+        """One rearrangement for each polynomial that is made."""
+        blocks: dict[int, list[BlockMove]] = {}
+        for block in self.moves:
+            blocks.setdefault(block.target_polynomial, []).append(block)
+        return {
+            number: Rearrangement([block.move for block in found], scale=self.scale)
+            for number, found in sorted(blocks.items())
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Exchange:
+    """One stack that is opened and reopened as `targets`.
+
+    `noise` is the plan's bound of the error of what is opened: what the deviations rely on.
+    """
+
+    ring_dim: int
+    targets: tuple[Target, ...]
+    noise: float = math.inf
+
+    @property
+    def places(self) -> dict[int, Places]:
+        """The coefficients that are opened, by polynomial."""
+        sources = np.unique(
+            np.concatenate([block.move.source for t in self.targets for block in t.moves])
+        )
+        numbers, coefficients = np.divmod(sources, self.ring_dim)
+        return {int(k): coefficients[numbers == k] for k in np.unique(numbers)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reopen:
+    """The server's computation needs these stacks reopened, as the step's exchanges say."""
+
+    step: str
+    stacks: tuple[Stack, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Compare:
+    """The server's computation needs a comparison of these values, which have one prime left.
+
+    Places, circuit and the opener's noise are those of the plan. `shares` are the garbler's parts
+    of values that were shared from the start, for the circuit's last groups.
+    """
+
+    values: tuple[Ciphertext, ...]
+    shares: tuple[Any, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EncryptPads:
+    """The server's computation needs the pads of these sealed seeds, encrypted by the opener."""
+
+    boxes: tuple[bytes, ...] = field(repr=False)
+
+
+def open_stack(
+    ring: Ring, stack: Stack, exchange: Exchange, *, to: Recipient | None
+) -> tuple[list[Opening], Mask]:
+    """Open a stack: the openings for the opener, in order, and the server's mask."""
+    openings, masks = [], {}
+    for number, places in exchange.places.items():
+        if number not in stack.parts:
+            raise EngineError("expected a ciphertext for every polynomial that is opened")
+        opening, masks[number] = ring.open(stack.parts[number], places=places, to=to)
+        openings.append(opening)
+        found = masks[number].carried.noise
+        if found > exchange.noise:
+            raise EngineError(
+                f"expected noise of at most {exchange.noise:.3g} by the plan, got {found:.3g}"
+            )
+    return openings, Mask.join(masks)
+
+
+def reopen_shares(
+    opener: Opener, openings: Sequence[Opening], exchange: Exchange
+) -> list[Ciphertext]:
+    """Do the opener's part: encrypt its share again, target by target."""
+    if len(openings) != len(exchange.places):
+        raise InvalidInput("openings", len(openings), f"{len(exchange.places)}, by the plan")
+    opened = zip(openings, exchange.places.items(), strict=True)
+    share = Share.join(
+        {number: opener.receive(opening, places=places) for opening, (number, places) in opened}
+    )
+    replies = []
+    for target in exchange.targets:
+        noisy = opener.add_noise(share, deviation=target.deviation) if target.deviation else share
+        replies += opener.reopen(noisy, rearrangements=list(target.rearrangements.values()))
+    return replies
+
+
+def take_replies(
+    ring: Ring, mask: Mask, replies: Sequence[Ciphertext], exchange: Exchange
+) -> list[Stack]:
+    """Take the mask off: one stack for each target."""
+    keys, rearrangements, added = [], [], []
+    for index, target in enumerate(exchange.targets):
+        for number, rearrangement in target.rearrangements.items():
+            keys.append((index, number))
+            rearrangements.append(rearrangement)
+            added.append(target.deviation)
+    fresh = ring.reopen(mask, replies, rearrangements=rearrangements, added=added, renew=True)
+    stacks: list[dict[int, Ciphertext]] = [{} for _ in exchange.targets]
+    for (index, number), ciphertext in zip(keys, fresh, strict=True):
+        target = exchange.targets[index]
+        # What failed before is what a check is for; a bound that went on would double each step.
+        failure = max(0.0, ciphertext.failure - mask.carried.failure)
+        bounded = ciphertext.within(peak=target.peak, norm=target.norm)
+        stacks[index][number] = replace(bounded, failure=failure)
+    return [Stack(parts) for parts in stacks]

@@ -1,0 +1,286 @@
+"""What all parties of a bandit on shares agree on: the plan, the engine, circuits and places."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.bandits.settings import Settings
+from helba.errors import InvalidInput, require_choice
+from helba.garbling import (
+    Circuit,
+    ClearEvaluatorSession,
+    ClearGarblerSession,
+    EvaluatorSession,
+    GarblerSession,
+    ShareRange,
+    build_argmax,
+    build_checked_argmax,
+    build_report_check,
+)
+from helba.learning.layout import Gram
+from helba.learning.model_check import CHECK_BITS, ModelCheck
+from helba.learning.plan import COMBINATIONS, LOG2_REPORT, SharesPlan, checked_bits
+from helba.learning.plan import make_shares_plan as make_plan
+from helba.learning.update import TEST_BITS, TestPlan, TestTerms
+from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.ring import BACKENDS, Bound, Ciphertext, PublicKey, RingParameters
+from helba.ring.ciphertext import describe_fresh
+from helba.ring.integer import Integers
+from helba.ring.pad import NUMBER_BYTES, SHARE_MODULUS, sum_signed
+from helba.ring.place import Places
+from helba.shares.message import Work
+
+__all__ = ["ENGINES", "Comparison", "SharesDeployment", "draw_signs"]
+
+ENGINES = {"ckks": "openfhe", "simulate": "simulate"}
+SHARE_BITS = 8 * NUMBER_BYTES
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """A comparison as the plan has it: what is opened, its circuit, and the opener's noise.
+
+    `places` are the coefficients of each opening; `bits` is what shares are brought to.
+    """
+
+    circuit: Circuit
+    places: tuple[Places, ...]
+    bits: int
+    deviations: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharesDeployment:
+    """The plan and the engine (`ckks`, or `simulate` in the clear)."""
+
+    plan: SharesPlan
+    engine: str = "ckks"
+
+    def __post_init__(self) -> None:
+        require_choice("engine", self.engine, ENGINES)
+        assert set(ENGINES.values()) == set(BACKENDS)
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        *,
+        engine: str = "ckks",
+        opener: str = "users",
+        security: int = 128,
+        parameters: RingParameters | None = None,
+    ) -> SharesDeployment:
+        """Plan for these settings."""
+        plan = make_plan(settings, opener=opener, security=security, parameters=parameters)
+        return cls(plan=plan, engine=engine)
+
+    @property
+    def backend(self) -> str:
+        """The ring's backend."""
+        return ENGINES[self.engine]
+
+    @property
+    def settings(self) -> Settings:
+        """The bandit's settings."""
+        return self.plan.settings
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Sixteen bytes that name the deployment; they go into every sealed text."""
+        plan = self.plan
+        text = repr((asdict(plan.settings), plan.opener, plan.parameters.fingerprint, self.engine))
+        return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+    def make_garbler(self) -> GarblerSession:
+        """Return the server's side of a garbling session."""
+        return GarblerSession() if self.engine == "ckks" else ClearGarblerSession()
+
+    def make_evaluator(self) -> EvaluatorSession:
+        """Return the opener's side of a garbling session."""
+        return EvaluatorSession() if self.engine == "ckks" else ClearEvaluatorSession()
+
+    # -- asks
+
+    @property
+    def numbers(self) -> int:
+        """Features of an ask: those of all its arms."""
+        return self.settings.arms * self.plan.rounding.features
+
+    @property
+    def checked(self) -> int:
+        """Numbers of an ask that its circuit checks: each of them, or as many random sums."""
+        return min(self.numbers, COMBINATIONS)
+
+    @property
+    def sums_are_checked(self) -> bool:
+        """True if random sums are checked in place of single numbers."""
+        return self.numbers > COMBINATIONS
+
+    def feature_groups(self, lanes: int) -> list[tuple[Places, NDArray[np.intp]]]:
+        """Return, for each polynomial of asks, its places and which of all numbers stand there."""
+        return _split_places(self.plan.inner(lanes).feature_places)
+
+    def describe_features(self, public_key: PublicKey) -> list[Ciphertext]:
+        """Return the public side of an ask as its user encrypts it, for each polynomial."""
+        plan = self.plan
+        return [
+            self._describe(
+                public_key,
+                bound=self.feature_bound(len(places)),
+                primes=2,
+                scale=float(plan.grid.feature_multiple),
+            )
+            for places, _ in self.feature_groups(1)
+        ]
+
+    def feature_bound(self, count: int) -> Bound:
+        """Return the bound of a user's features in the ring."""
+        peak = float(self.plan.rounding.peak * self.plan.grid.feature_multiple)
+        norm = peak * np.sqrt(2.0 * self.settings.arms) * 1.01
+        return Bound.of(peak=peak, norm=float(norm), count=count)
+
+    def describe_report(self, public_key: PublicKey) -> Ciphertext:
+        """Return the public side of a report as its user encrypts it."""
+        peak = 2.0**LOG2_REPORT
+        norm = peak * np.sqrt(2.0) * (1.0 + self.plan.rounding.slack)
+        bound = Bound.of(peak=peak, norm=float(norm), count=self.settings.dim + 1)
+        return self._describe(public_key, bound=bound, primes=3, scale=peak)
+
+    @staticmethod
+    def _describe(public_key: PublicKey, *, bound: Bound, primes: int, scale: float) -> Ciphertext:
+        fresh = describe_fresh(public_key, bound=bound).with_scale(scale)
+        return replace(fresh, primes=primes)
+
+    # -- reports
+
+    @property
+    def gram(self) -> Gram:
+        """Where reports and their sums stand, in the setting `authority`."""
+        statistic = self.plan.statistic
+        assert isinstance(statistic, Gram)
+        return statistic
+
+    # -- exchanges
+
+    def exchanges(self, work: Work, step: str) -> tuple[Any, ...]:
+        """Return what a step of a test or update opens and reopens."""
+        if work.subject == "test" and isinstance(work.terms, TestTerms) and step == "test":
+            return (TestPlan(self.plan, work.terms).exchange(),)
+        if work.subject == "update" and isinstance(work.terms, UpdateTerms):
+            return self.update_plan(work.terms).exchanges(step)
+        raise InvalidInput("step", f"{step!r} of {work.subject}", "a step of a test or an update")
+
+    def update_plan(self, terms: UpdateTerms) -> UpdatePlan:
+        """Return the steps of an update."""
+        return _update_plan(self.plan, terms)
+
+    def comparison(self, work: Work) -> Comparison:
+        """Return what the work compares at its end."""
+        plan, last = self.plan, np.array([self.plan.parameters.ring_dim - 1])
+        if work.subject == "ask":
+            return self._compare_scores(work.count)
+        if work.subject == "fold":
+            circuit = self._report_circuit(work.count)
+            return Comparison(circuit=circuit, places=(), bits=SHARE_BITS, deviations=())
+        if work.subject == "test" and isinstance(work.terms, TestTerms):
+            test = TestPlan(plan, work.terms)
+            return Comparison(
+                circuit=test.circuit, places=(last,), bits=TEST_BITS, deviations=(test.deviation,)
+            )
+        if work.subject == "update" and isinstance(work.terms, UpdateTerms):
+            check = _model_check(plan, work.terms)
+            return Comparison(
+                circuit=check.circuit,
+                places=(last,) * len(check.values),
+                bits=CHECK_BITS,
+                deviations=check.deviations,
+            )
+        raise InvalidInput("work", work.subject, "ask, fold, test or update")
+
+    @property
+    def argmax_circuit(self) -> Circuit:
+        """The circuit of an ask: the best arm, or arm 0 for an ask that is out of range."""
+        plan, arms, grid = self.plan, self.settings.arms, self.plan.grid
+        if plan.opener == "users":
+            return build_argmax(arms, bits=grid.bits, grid_bits=grid.low_bits)
+        return build_checked_argmax(
+            arms, bits=grid.bits, grid_bits=grid.low_bits, checked=self.ask_range
+        )
+
+    @property
+    def ask_range(self) -> ShareRange:
+        """The check of an ask's numbers, or of their random sums."""
+        low_bits = checked_bits(self.settings, rounding=self.plan.rounding)
+        return ShareRange(self.checked, low_bits)
+
+    def checked_values(self, asks: Integers, *, seed: bytes, sign: int) -> Integers:
+        """Return one party's shares of what is checked of its shares of asks, (lanes, numbers).
+
+        The numbers themselves or, by the seed, sums with random signs; times `sign`, modulo 2^96.
+        """
+        if not self.sums_are_checked:
+            return (sign * asks) % SHARE_MODULUS
+        signs = sign * draw_signs(seed, sums=self.checked, numbers=self.numbers)
+        return np.stack([sum_signed(lane, signs=signs) for lane in asks])
+
+    def _compare_scores(self, lanes: int) -> Comparison:
+        groups = _split_places(self.plan.inner(lanes).score_places)
+        places = tuple(each for each, _ in groups)
+        return Comparison(
+            circuit=self.argmax_circuit,
+            places=places,
+            bits=self.plan.grid.bits,
+            deviations=(0.0,) * len(places),
+        )
+
+    def gather_scores(self, shares: list[NDArray[Any]], *, lanes: int) -> NDArray[np.uint64]:
+        """Return shares of scores, given by polynomial, as (lanes, arms)."""
+        whole = np.empty(lanes * self.settings.arms, dtype=np.uint64)
+        groups = _split_places(self.plan.inner(lanes).score_places)
+        for share, (_, index) in zip(shares, groups, strict=True):
+            whole[index] = share
+        return whole.reshape(lanes, self.settings.arms)
+
+    def _report_circuit(self, reports: int) -> Circuit:
+        rounding = self.plan.rounding
+        magnitude, leading = rounding.peak.bit_length(), self.plan.leading_bits
+        length = rounding.peak * (1.0 + rounding.slack) / (1 << (magnitude - leading))
+        return build_report_check(
+            self.settings.dim,
+            bits=SHARE_BITS,
+            limit=rounding.peak,
+            reward_limit=rounding.peak,
+            leading_bits=leading,
+            bound=int(length**2) + 1,
+            reports=reports,
+        )
+
+
+@lru_cache(maxsize=16)
+def _update_plan(plan: SharesPlan, terms: UpdateTerms) -> UpdatePlan:
+    return UpdatePlan(plan, terms)
+
+
+@lru_cache(maxsize=16)
+def _model_check(plan: SharesPlan, terms: UpdateTerms) -> ModelCheck:
+    return ModelCheck(_update_plan(plan, terms))
+
+
+def _split_places(arrangement: Any) -> list[tuple[Places, NDArray[np.intp]]]:
+    """For each polynomial: coefficients, and which numbers of the flat array stand there."""
+    number, place = np.divmod(np.ravel(arrangement.places), arrangement.ring_dim)
+    return [(place[number == k], np.flatnonzero(number == k)) for k in arrangement.occupied]
+
+
+def draw_signs(seed: bytes, *, sums: int, numbers: int) -> NDArray[np.int8]:
+    """Return the signs of random sums that the seed makes: (sums, numbers), each 1 or -1."""
+    count = sums * numbers
+    stream = hashlib.shake_128(b"helba signs" + seed).digest(-(-count // 8))
+    bits = np.unpackbits(np.frombuffer(stream, dtype=np.uint8), count=count)
+    return (2 * bits.astype(np.int8) - 1).reshape(sums, numbers)

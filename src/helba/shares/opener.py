@@ -1,0 +1,262 @@
+"""The opener: it has a secret key, opens what is masked, and evaluates garbled circuits.
+
+In the setting `authority` that is one party, apart from server and users. In `users` every user is
+one: of its own rounds under its own key, and of tests and updates when the server asks it to. It
+sees values that are uniform, and returns what the plan says for a task, or nothing. It keeps a task
+from its first message to its last, and the seeds of a server's garbling session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import nacl.public
+import numpy as np
+
+from helba.errors import DamagedData, HelbaError, InvalidInput, Refused
+from helba.garbling import EvaluatorSession, ReturnedMessage
+from helba.garbling.circuit import Bits
+from helba.learning.exchange import reopen_shares
+from helba.ring import Ciphertext, Opener
+from helba.ring.integer import Integers
+from helba.shares.box import SealedSeed, open_box, seal_answer
+from helba.shares.deployment import SharesDeployment
+from helba.shares.message import (
+    Abort,
+    Acceptance,
+    Colours,
+    CompareTask,
+    Message,
+    Offer,
+    Pads,
+    PadTask,
+    Reopened,
+    ReopenTask,
+    Tables,
+    Transfer,
+    Verdict,
+    Work,
+)
+
+__all__ = ["OpenerParty"]
+
+MOST_TASKS = 256
+MOST_VERDICTS = 3  # on one sealed report, ever: more would let a server bisect it
+SIGN_SEED_BYTES = 32
+
+
+@dataclass(kw_only=True)
+class _Task:
+    """A task that waits for its next message; `opening` names its garbled circuit."""
+
+    work: Work
+    seeds: tuple[SealedSeed, ...] = field(default=(), repr=False)
+    pads: Integers | None = field(default=None, repr=False)
+    signs: bytes = field(default=b"", repr=False)
+    opening: bytes = b""
+
+
+class OpenerParty:
+    """One opener of one deployment; `handle` answers every message of a server with one.
+
+    `colours` has the half answers of its own rounds, by task, where the opener is the user.
+    """
+
+    def __init__(
+        self,
+        deployment: SharesDeployment,
+        *,
+        opener: Opener,
+        sealing_key: nacl.public.PrivateKey | None = None,
+    ) -> None:
+        self.deployment = deployment
+        self._opener = opener
+        self._sealing_key = sealing_key
+        self._session: EvaluatorSession | None = None
+        self._tasks: OrderedDict[bytes, _Task] = OrderedDict()
+        self._verdicts: dict[bytes, int] = {}
+        self.colours: dict[bytes, Bits] = {}
+        self.bits_returned = 0
+        self.aborts = 0
+
+    def __repr__(self) -> str:
+        return f"OpenerParty({len(self._tasks)} tasks, {self.bits_returned} bits returned)"
+
+    def handle(self, message: Message) -> Message | None:
+        """Answer a server's message. What cannot be done is an `Abort`, and returns nothing."""
+        if isinstance(message, Offer):
+            self._session = self.deployment.make_evaluator()
+            self._tasks.clear()
+            return Acceptance(answer=self._session.answer(message.offer))
+        if not isinstance(message, PadTask | ReopenTask | CompareTask | Tables):
+            raise InvalidInput("message", type(message).__name__, "one for an opener")
+        try:
+            return self._work(message)
+        except HelbaError as error:
+            self._drop(message.task)
+            self.aborts += 1
+            return Abort(task=message.task, reason=f"{type(error).__name__}: {error}")
+
+    def forget(self, task: bytes) -> None:
+        """Give a task up."""
+        self._drop(task)
+        self.colours.pop(task, None)
+
+    def _work(self, message: PadTask | ReopenTask | CompareTask | Tables) -> Message | None:
+        if isinstance(message, PadTask):
+            return self._encrypt_pads(message)
+        if isinstance(message, ReopenTask):
+            return self._reopen(message)
+        if isinstance(message, CompareTask):
+            return self._compare(message)
+        return self._evaluate(message)
+
+    # -- pads
+
+    def _encrypt_pads(self, message: PadTask) -> Pads:
+        deployment, work = self.deployment, message.work
+        kind = {"ask": "ask", "fold": "report"}.get(work.subject)
+        if self._sealing_key is None or kind is None:
+            raise Refused("this opener takes no sealed seeds for such a task")
+        if len(message.boxes) != work.count or message.task in self._tasks:
+            raise DamagedData(f"expected {work.count} boxes for a new task, got others")
+        if kind == "report":
+            self._count_verdicts(message.boxes)
+        seeds = tuple(
+            open_box(box, key=self._sealing_key, kind=kind, deployment=deployment.digest)
+            for box in message.boxes
+        )
+        numbers = deployment.numbers if kind == "ask" else deployment.settings.dim + 1
+        pads = np.concatenate([seed.expand(numbers) for seed in seeds])
+        task = _Task(work=work, seeds=seeds, pads=pads)
+        plan = deployment.plan
+        if kind == "ask":
+            task.signs = secrets.token_bytes(SIGN_SEED_BYTES)
+            multiple = plan.grid.feature_multiple
+            found = [
+                self._opener.encrypt_pads(
+                    pads[index], places=places, multiple=multiple, scale=float(multiple), primes=2
+                )
+                for places, index in deployment.feature_groups(work.count)
+            ]
+        else:
+            found = [
+                self._opener.encrypt_pads(
+                    pads,
+                    places=arrangement.places[: work.count].reshape(-1),
+                    multiple=plan.report_multiple,
+                    scale=1.0,
+                )
+                for arrangement in (deployment.gram.left_places, deployment.gram.right_places)
+            ]
+        self._keep(message.task, task)
+        return Pads(task=message.task, pads=tuple(found), signs=task.signs)
+
+    def _count_verdicts(self, boxes: Sequence[bytes]) -> None:
+        """Refuse a report that was judged often enough."""
+        names = [hashlib.blake2b(box, digest_size=16).digest() for box in boxes]
+        if len(set(names)) != len(names):
+            raise Refused("expected every report once, got one twice")
+        if any(self._verdicts.get(name, 0) >= MOST_VERDICTS for name in names):
+            raise Refused(f"a report was judged {MOST_VERDICTS} times already")
+        for name in names:
+            self._verdicts[name] = self._verdicts.get(name, 0) + 1
+
+    # -- reopenings
+
+    def _reopen(self, message: ReopenTask) -> Reopened:
+        exchanges = self.deployment.exchanges(message.work, message.step)
+        openings, replies = list(message.openings), list[Ciphertext]()
+        for exchange in exchanges:
+            count = len(exchange.places)
+            replies += reopen_shares(self._opener, openings[:count], exchange)
+            openings = openings[count:]
+        if openings:
+            raise DamagedData("expected the openings of this step, got more")
+        return Reopened(task=message.task, replies=tuple(replies))
+
+    # -- comparisons
+
+    def _compare(self, message: CompareTask) -> Transfer:
+        deployment, work = self.deployment, message.work
+        comparison = deployment.comparison(work)
+        task = self._tasks.get(message.task)
+        if task is None:
+            task = _Task(work=work)
+            self._keep(message.task, task)
+        if task.work != work or task.opening:
+            raise DamagedData("expected the work that the task began with, got another")
+        if len(message.openings) != len(comparison.places):
+            raise DamagedData(f"expected {len(comparison.places)} openings for this work")
+        opened: list[Any] = []
+        for opening, places, deviation in zip(
+            message.openings, comparison.places, comparison.deviations, strict=True
+        ):
+            share = self._opener.receive(opening, places=places)
+            if deviation:
+                share = self._opener.add_noise(share, deviation=deviation)
+            opened.append(share.modulo(bits=comparison.bits))
+        shares = self._shares(task, opened)
+        transfer = self._require_session().begin(comparison.circuit, shares=shares)
+        task.opening = transfer.name
+        return Transfer(task=message.task, work=work, transfer=transfer)
+
+    def _shares(self, task: _Task, opened: list[Any]) -> list[Any]:
+        """This party's shares, for each group of the circuit."""
+        deployment, work = self.deployment, task.work
+        if work.subject == "ask":
+            shares: list[Any] = [deployment.gather_scores(opened, lanes=work.count)]
+            if deployment.plan.opener == "authority":
+                if task.pads is None:
+                    raise DamagedData("expected the pads of these asks first")
+                values = deployment.checked_values(
+                    task.pads.reshape(work.count, -1), seed=task.signs, sign=1
+                )
+                shares += deployment.ask_range.split_evaluator(values, seed=task.signs)
+            return shares
+        if work.subject == "fold":
+            if task.pads is None:
+                raise DamagedData("expected the pads of these reports first")
+            return [task.pads.reshape(1, -1)]
+        return [share.reshape(1, 1) for share in opened]
+
+    def _evaluate(self, message: Tables) -> Message | None:
+        task = self._tasks.get(message.task)
+        if task is None or not task.opening or message.tables.name != task.opening:
+            raise DamagedData("expected tables for a circuit of this task, got others")
+        self._drop(message.task, abandon=False)
+        evaluated = self._require_session().evaluate(message.tables)
+        if evaluated.returned is not None:
+            returned: ReturnedMessage = evaluated.returned
+            self.bits_returned += returned.labels.shape[0] * returned.labels.shape[1]
+            return Verdict(task=message.task, work=task.work, returned=returned)
+        if not task.seeds:
+            self.colours[message.task] = evaluated.colours[0]
+            return None
+        sealed = tuple(
+            seal_answer(colours, seed=seed, task=message.task, circuit=message.tables.circuit)
+            for colours, seed in zip(evaluated.colours, task.seeds, strict=True)
+        )
+        return Colours(task=message.task, sealed=sealed)
+
+    # -- bookkeeping
+
+    def _require_session(self) -> EvaluatorSession:
+        if self._session is None:
+            raise DamagedData("expected an offer first: there is no garbling session")
+        return self._session
+
+    def _keep(self, name: bytes, task: _Task) -> None:
+        self._tasks[name] = task
+        while len(self._tasks) > MOST_TASKS:
+            self._drop(next(iter(self._tasks)))
+
+    def _drop(self, name: bytes, *, abandon: bool = True) -> None:
+        task = self._tasks.pop(name, None)
+        if abandon and task is not None and task.opening and self._session is not None:
+            self._session.abandon(task.opening)
