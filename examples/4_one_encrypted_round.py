@@ -21,11 +21,12 @@ deployment = SharesDeployment.of(
     helba.settings_for(problem, horizon=130), opener="authority", security=128
 )
 plan = deployment.plan
-print(f"N = {plan.parameters.ring_dim}, scores of {plan.score_bits} bits, {plan.lanes} users at once")
+ring_dim = plan.parameters.ring_dim
+print(f"N = {ring_dim}, scores of {plan.score_bits} bits, {plan.lanes} users at once")
 
-# The authority makes the keys and is the opener: it alone can decrypt, and sees masked numbers. The
-# server has public keys. The user has no key of the ring at all: it sends shares, and seals the seed
-# of their pads to the opener.
+# The authority makes the keys and is the opener: it alone can decrypt, and sees masked numbers.
+# The server has public keys. The user has no key of the ring at all: it sends shares, and seals
+# the seed of their pads to the opener.
 authority = Authority(deployment)
 server = Server(deployment, ring=authority.make_ring())
 opener = OpenerParty(
@@ -43,7 +44,8 @@ def settle(message):
     while waiting:
         sender, message = waiting.pop(0)
         who = "user  " if sender == user.id else "opener"
-        print(f"  {who} -> server: {type(message).__name__:11} {len(codec.encode(message)):7} bytes")
+        size = len(codec.encode(message))
+        print(f"  {who} -> server: {type(message).__name__:11} {size:7} bytes")
         for envelope in [*server.handle(message, sender=sender), *server.work()]:
             size = len(codec.encode(envelope.message))
             whom = "user  " if envelope.to == user.id else "opener"
@@ -57,7 +59,8 @@ def settle(message):
 
 for number, shown in enumerate(problem.rounds(2), start=1):
     # The user asks. The opener encrypts the pads, the server adds its shares, multiplies by the
-    # model, opens behind a mask, and both compare in a garbled circuit. Each has half of the answer.
+    # model, opens behind a mask, and both compare in a garbled circuit. Each has half of the
+    # answer.
     print(f"round {number}: ask")
     (answer,) = settle(user.ask(shown.contexts))
     assert isinstance(answer, Answer)

@@ -39,7 +39,7 @@ def set_up(garbler: GarblerSession, evaluator: EvaluatorSession) -> None:
 
 def open_shares(parties, circuit: Circuit, *, evaluator, garbler) -> Outcome:
     """Run an opening, every message as bytes."""
-    lanes = circuit.count_lanes(evaluator)
+    lanes = circuit.count_lanes(garbler)
     named = {"circuit": circuit, "lanes": lanes}
     one, other = parties
     transfer = other.begin(circuit, shares=evaluator).to_bytes()

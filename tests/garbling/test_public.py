@@ -23,6 +23,7 @@ def test_public_names_are_these():
         "SetupAnswer",
         "SetupOffer",
         "ShareGroup",
+        "ShareRange",
         "TablesMessage",
         "TransferMessage",
         "build_argmax",

@@ -202,7 +202,7 @@ class World:
         test = TestPlan(self.plan, terms)
         return self.drive(
             run_test(self.ring, test, learned=learned, growth=growth),
-            exchanges={"test": (test.exchange(),)}.__getitem__,
+            exchanges={"test": (test.exchange,)}.__getitem__,
             comparison=Comparison(
                 circuit=test.circuit, bits=TEST_BITS, deviations=(test.deviation,)
             ),

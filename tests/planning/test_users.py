@@ -61,7 +61,7 @@ def test_server_keeps_keys_for_each_user_by_the_mode() -> None:
 
 @pytest.mark.parametrize("changes", [{"profile": "paper", "bonus": "sqrt"}, {"bonus": "sqrt"}])
 def test_users_share_only_where_scores_come_by_pairs(changes: dict[str, str]) -> None:
-    with pytest.raises(InvalidInput, match="users must be 1, but for the fast profile"):
+    with pytest.raises(InvalidInput, match="users must be 1, but for the ciphertext profile"):
         replace(TOY, users=2, **changes)  # type: ignore[arg-type]
 
 

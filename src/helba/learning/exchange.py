@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ class Target:
     norm: float | None = None
     deviation: float = 0.0
 
-    @property
+    @cached_property
     def rearrangements(self) -> dict[int, Rearrangement]:
         """One rearrangement for each polynomial that is made."""
         blocks: dict[int, list[BlockMove]] = {}
@@ -106,7 +107,7 @@ class Exchange:
     targets: tuple[Target, ...]
     noise: float = math.inf
 
-    @property
+    @cached_property
     def places(self) -> dict[int, Places]:
         """The coefficients that are opened, by polynomial."""
         sources = np.unique(

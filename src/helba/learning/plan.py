@@ -23,7 +23,7 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from helba.bandits.radius import confidence_radius, quadratic_weight
 from helba.bandits.settings import Settings
@@ -137,11 +137,8 @@ class SharesPlan:
 
     def inner(self, lanes: int) -> InnerProducts:
         """Where features and scores of that many users stand."""
-        return InnerProducts(
-            ring_dim=self.parameters.ring_dim,
-            features=self.rounding.features,
-            arms=self.settings.arms,
-            lanes=lanes,
+        return _inner_products(
+            self.parameters.ring_dim, self.rounding.features, self.settings.arms, lanes
         )
 
     @property
@@ -376,6 +373,11 @@ class SharesPlan:
         fresh = DEVIATIONS * encryption_noise(self.parameters) / 2.0**LOG2_INVERSE_SCALE
         residual = self.settings.dim * fresh * (1.0 + 2.0**-10)
         return Batch(number=0, samples=0, residual=residual, estimate_error=0.0)
+
+
+@lru_cache(maxsize=16)
+def _inner_products(ring_dim: int, features: int, arms: int, lanes: int) -> InnerProducts:
+    return InnerProducts(ring_dim=ring_dim, features=features, arms=arms, lanes=lanes)
 
 
 def make_shares_plan(

@@ -10,12 +10,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from helba.errors import EngineError
-from helba.garbling import build_threshold
+from helba.garbling import Circuit, build_threshold
 from helba.learning.exchange import Compare, EncryptPads, Exchange, Reopen, Stack, Target
 from helba.learning.layout import Gram, MatrixProduct, OuterProduct, symmetrising_moves
 from helba.learning.model_check import ModelCheck
@@ -90,8 +91,9 @@ class TestPlan:
         self.terms = terms
         self.scale = plan.test_scale(terms.untested)
 
+    @cached_property
     def exchange(self) -> Exchange:
-        """Return what is opened and reopened: the sum of x x^T, without anything else."""
+        """What is opened and reopened: the sum of x x^T, without anything else."""
         plan, scale = self.plan, self.scale
         moves = symmetrising_moves(
             plan.statistic.context_places,
@@ -109,7 +111,7 @@ class TestPlan:
         return NOISE_FACTOR * noise
 
     @property
-    def circuit(self) -> Any:
+    def circuit(self) -> Circuit:
         """One bit: the trace is at least C."""
         plan = self.plan
         scale = self.scale * 2.0**LOG2_TEST_SCALE / plan.parameters.moduli[1]

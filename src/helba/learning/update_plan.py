@@ -88,6 +88,7 @@ class UpdatePlan:
         self.layout = plan.matrix
         self._prime = float(plan.parameters.moduli[2])
         self._fresh = DEVIATIONS * encryption_noise(plan.parameters)
+        self._exchanges: dict[str, tuple[Exchange, ...]] = {}
 
     # -- Newton
 
@@ -289,6 +290,11 @@ class UpdatePlan:
 
     def exchanges(self, step: str) -> tuple[Exchange, ...]:
         """Return what is opened and reopened in a step, one exchange for each stack."""
+        if step not in self._exchanges:
+            self._exchanges[step] = self._make_exchanges(step)
+        return self._exchanges[step]
+
+    def _make_exchanges(self, step: str) -> tuple[Exchange, ...]:
         name, _, number = step.partition(" ")
         makers: dict[str, Callable[[], tuple[tuple[Target, ...], ...]]] = {
             "design": self._design,

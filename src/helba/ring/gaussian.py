@@ -32,8 +32,12 @@ def draw_gaussian(count: int, *, deviation: float) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=256)
 def _sampler(deviation: float) -> Any:
-    import opendp.prelude as dp
+    # Not `opendp.prelude`, which loads every library that OpenDP can work with.
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+    from opendp.mod import enable_features
 
-    dp.enable_features("contrib")  # OpenDP's word for: proofs are public, the vetting is not done
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=deviation)
+    enable_features("contrib")  # OpenDP's word for: proofs are public, the vetting is not done
+    domain = vector_domain(atom_domain(T="i64"))
+    return make_gaussian(domain, l2_distance(T=float), scale=deviation)

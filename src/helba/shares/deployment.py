@@ -23,7 +23,7 @@ from helba.garbling import (
     build_checked_argmax,
     build_report_check,
 )
-from helba.learning.layout import Gram
+from helba.learning.layout import Arrangement, Gram, InnerProducts
 from helba.learning.model_check import CHECK_BITS, ModelCheck
 from helba.learning.plan import COMBINATIONS, LOG2_REPORT, SharesPlan, checked_bits
 from helba.learning.plan import make_shares_plan as make_plan
@@ -124,7 +124,7 @@ class SharesDeployment:
 
     def feature_groups(self, lanes: int) -> list[tuple[Places, NDArray[np.intp]]]:
         """Return, for each polynomial of asks, its places and which of all numbers stand there."""
-        return _split_places(self.plan.inner(lanes).feature_places)
+        return _split_features(self.plan.inner(lanes))
 
     def describe_features(self, public_key: PublicKey) -> list[Ciphertext]:
         """Return the public side of an ask as its user encrypts it, for each polynomial."""
@@ -171,7 +171,7 @@ class SharesDeployment:
     def exchanges(self, work: Work, step: str) -> tuple[Any, ...]:
         """Return what a step of a test or update opens and reopens."""
         if work.subject == "test" and isinstance(work.terms, TestTerms) and step == "test":
-            return (TestPlan(self.plan, work.terms).exchange(),)
+            return (self.test_plan(work.terms).exchange,)
         if work.subject == "update" and isinstance(work.terms, UpdateTerms):
             return self.update_plan(work.terms).exchanges(step)
         raise InvalidInput("step", f"{step!r} of {work.subject}", "a step of a test or an update")
@@ -180,8 +180,15 @@ class SharesDeployment:
         """Return the steps of an update."""
         return _update_plan(self.plan, terms)
 
+    def test_plan(self, terms: TestTerms) -> TestPlan:
+        """Return the public side of an update test."""
+        return _test_plan(self.plan, terms)
+
     def comparison(self, work: Work) -> Comparison:
         """Return what the work compares at its end."""
+        return _comparison(self, work)
+
+    def _make_comparison(self, work: Work) -> Comparison:
         plan, last = self.plan, np.array([self.plan.parameters.ring_dim - 1])
         if work.subject == "ask":
             return self._compare_scores(work.count)
@@ -189,7 +196,7 @@ class SharesDeployment:
             circuit = self._report_circuit(work.count)
             return Comparison(circuit=circuit, places=(), bits=SHARE_BITS, deviations=())
         if work.subject == "test" and isinstance(work.terms, TestTerms):
-            test = TestPlan(plan, work.terms)
+            test = self.test_plan(work.terms)
             return Comparison(
                 circuit=test.circuit, places=(last,), bits=TEST_BITS, deviations=(test.deviation,)
             )
@@ -230,7 +237,7 @@ class SharesDeployment:
         return np.stack([sum_signed(lane, signs=signs) for lane in asks])
 
     def _compare_scores(self, lanes: int) -> Comparison:
-        groups = _split_places(self.plan.inner(lanes).score_places)
+        groups = _split_scores(self.plan.inner(lanes))
         places = tuple(each for each, _ in groups)
         return Comparison(
             circuit=self.argmax_circuit,
@@ -242,7 +249,7 @@ class SharesDeployment:
     def gather_scores(self, shares: list[NDArray[Any]], *, lanes: int) -> NDArray[np.uint64]:
         """Return shares of scores, given by polynomial, as (lanes, arms)."""
         whole = np.empty(lanes * self.settings.arms, dtype=np.uint64)
-        groups = _split_places(self.plan.inner(lanes).score_places)
+        groups = _split_scores(self.plan.inner(lanes))
         for share, (_, index) in zip(shares, groups, strict=True):
             whole[index] = share
         return whole.reshape(lanes, self.settings.arms)
@@ -263,6 +270,16 @@ class SharesDeployment:
 
 
 @lru_cache(maxsize=16)
+def _comparison(deployment: SharesDeployment, work: Work) -> Comparison:
+    return deployment._make_comparison(work)
+
+
+@lru_cache(maxsize=16)
+def _test_plan(plan: SharesPlan, terms: TestTerms) -> TestPlan:
+    return TestPlan(plan, terms)
+
+
+@lru_cache(maxsize=16)
 def _update_plan(plan: SharesPlan, terms: UpdateTerms) -> UpdatePlan:
     return UpdatePlan(plan, terms)
 
@@ -272,7 +289,17 @@ def _model_check(plan: SharesPlan, terms: UpdateTerms) -> ModelCheck:
     return ModelCheck(_update_plan(plan, terms))
 
 
-def _split_places(arrangement: Any) -> list[tuple[Places, NDArray[np.intp]]]:
+@lru_cache(maxsize=16)
+def _split_features(inner: InnerProducts) -> list[tuple[Places, NDArray[np.intp]]]:
+    return _split_places(inner.feature_places)
+
+
+@lru_cache(maxsize=16)
+def _split_scores(inner: InnerProducts) -> list[tuple[Places, NDArray[np.intp]]]:
+    return _split_places(inner.score_places)
+
+
+def _split_places(arrangement: Arrangement) -> list[tuple[Places, NDArray[np.intp]]]:
     """For each polynomial: coefficients, and which numbers of the flat array stand there."""
     number, place = np.divmod(np.ravel(arrangement.places), arrangement.ring_dim)
     return [(place[number == k], np.flatnonzero(number == k)) for k in arrangement.occupied]

@@ -25,7 +25,6 @@ from helba.learning.exchange import Compare, EncryptPads, Reopen, open_stack, ta
 from helba.learning.update import (
     Learned,
     Steps,
-    TestPlan,
     TestTerms,
     begin_learning,
     fold_report,
@@ -441,7 +440,7 @@ class Server:
         terms = TestTerms(batch=batch.number, unseen=self._unseen, untested=untested)
         steps = run_test(
             self.ring,
-            TestPlan(plan, terms),
+            self.deployment.test_plan(terms),
             learned=self.learned,
             growth=self._state.growth.total,
         )
