@@ -8,7 +8,7 @@ help: ## show this list
 setup: ## make .venv, or do nothing if it is there
 	@./scripts/setup
 
-demo: setup ## play the toy problem on ciphertexts, beside plaintext algorithms
+demo: setup ## play the toy problem encrypted, beside plaintext algorithms
 	@./scripts/demo $(ARGS)
 
 test: setup ## run all tests
@@ -26,7 +26,7 @@ check: setup ## lint, format, types, layers
 check-core: setup ## run the fast tests without OpenFHE, on another Python
 	@./scripts/check-core $(ARGS)
 
-bench: setup ## time a round in the clear, then one on ciphertexts
+bench: setup ## time a round in the clear, then one on shares
 	.venv/bin/helba bench plain
 	.venv/bin/helba bench round $(ARGS)
 

@@ -9,7 +9,7 @@ kept, so that a test can look at it; a test may put something wrong in its place
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -155,7 +155,7 @@ class World:
     def compare(
         self, needed: Compare, comparison: Comparison
     ) -> tuple[bool, tuple[float, ...]]:
-        """Both sides of a comparison of values at the last coefficient, the circuit in the clear."""
+        """Both sides of comparing values at the last coefficient, the circuit in the clear."""
         last, bits = [self.plan.parameters.ring_dim - 1], comparison.bits
         evaluator, garbler, values = [], [], []
         for value, deviation in zip(needed.values, comparison.deviations, strict=True):
@@ -185,9 +185,10 @@ class World:
         update: UpdatePlan,
         *,
         wrong: Wrong | None = None,
+        check: ModelCheck | None = None,
     ) -> Ran:
-        """Run an update; its result is the new `Learned`, or None."""
-        check = ModelCheck(update)
+        """Run an update, with another check if given; its result is the new `Learned`, or None."""
+        check = check or ModelCheck(update)
         return self.drive(
             run_update(self.ring, update, learned=learned, growth=growth),
             exchanges=update.exchanges,
@@ -253,12 +254,18 @@ class World:
             primes=2,
         )
 
-    def learn_at_once(self, history: History, batch: Batch, *, inverse) -> Learned:
-        """A state as after `batch`, encrypted directly, with `inverse` for lambda A."""
+    def learn_at_once(self, history: History, batch: Batch, *, inverse, rng) -> Learned:
+        """A state as after `batch`, encrypted directly, with `inverse` for lambda A.
+
+        Its sums have errors of the deviation that the plan allows all folds together.
+        """
         plan, d = self.plan, self.plan.settings.dim
         settings, layout = plan.settings, plan.matrix
+        errors = rng.normal(0.0, plan.sum_noise(history.samples), (d + 1, d))
         design = history.design / settings.ridge
+        design += (errors[:d] + errors[:d].T) / 2.0 / plan.context_scale
         response = history.response / (settings.reward_max * settings.length)
+        response += errors[d] / plan.sum_scale
         update = UpdatePlan(
             plan, UpdateTerms(before=batch, samples=batch.samples + 1, untested=1)
         )
@@ -502,21 +509,39 @@ def read_weights(world: World, learned: Learned, update: UpdatePlan):
     return entries[:d] * unit, (upper + upper.T) / 2.0 / per_entry
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Updated:
+    """One update of a schedule: its plan, what came of it, all reports, the inverse's residual."""
+
+    update: UpdatePlan
+    ran: Ran
+    history: History
+    residual: float
+
+
 def run_schedule(
-    world: World, *, updates: int | None = None, kind: str = "mixed", seed: int = 0
-) -> list[tuple[UpdatePlan, float]]:
-    """Jump through updates of the public schedule; each is certified. Return their residuals."""
+    world: World,
+    *,
+    updates: int | None = None,
+    most: int | None = None,
+    kind: str = "mixed",
+    seed: int = 0,
+) -> Iterator[Updated]:
+    """Jump through updates of the public schedule, of `most` new reports each; all are certified.
+
+    `history` is one object, which grows from update to update.
+    """
     plan, rng = world.plan, np.random.default_rng(seed)
-    history, learned, done = History(plan), world.begin(), []
-    while history.samples < plan.settings.horizon and len(done) != updates:
-        update = next_update(plan, learned.batch)
+    history, learned, done = History(plan), world.begin(), 0
+    while history.samples < plan.settings.horizon and done != updates:
+        update = next_update(plan, learned.batch, most=most)
         unseen = update.terms.unseen
         sums = history.add(draw_reports(rng, plan, unseen, kind=kind))
         growth = world.encrypt_sum(sums, reports=unseen, rng=rng)
         ran = world.update(learned, growth, update)
-        done.append((update, assert_certified(world, ran, history, update)))
-        learned = ran.result
-    return done
+        residual = assert_certified(world, ran, history, update)
+        yield Updated(update=update, ran=ran, history=history, residual=residual)
+        learned, done = ran.result, done + 1
 
 
 def add_to(

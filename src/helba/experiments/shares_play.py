@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from helba.bandits.bounds import growth_bound, switch_bound
 from helba.bandits.policy import Array, Policy
 from helba.bandits.settings import Settings
-from helba.bandits.shares import shares_regret_bound
 from helba.engine import get_scheme
 from helba.experiments.encrypted import SIMULATOR, peak_memory
 from helba.experiments.progress import note
@@ -31,10 +29,6 @@ class SharesPlay(Policy):
         self.deployment = deployment
         self.bandit = EncryptedBandit(self.settings, deployment=deployment)
         self.twin = GridTwin(deployment.plan)
-        self._worst_residual = deployment.plan.first_batch.residual
-        self._worst_estimate_error = 0.0
-        self._worst_tolerance = 0.0
-        self._worst_band = 0.0
 
     @property
     def seconds(self) -> float:
@@ -54,40 +48,19 @@ class SharesPlay(Policy):
     def _learn(self, context: Array, reward: float) -> None:
         self.bandit.update(context, reward)
         self.twin.learn(context, reward)
-        plan, unseen = self.deployment.plan, self.twin.samples - self.twin.batch.samples
-        if 0 < unseen <= plan.most_tested:
-            band = plan.test_resolution(unseen=unseen, untested=1)
-            self._worst_band = max(self._worst_band, band)
         if self.bandit.updates > self.updates:
             terms = self.bandit.server.adopted
             assert terms is not None
             self.twin.follow(terms)
-            batch = self.twin.batch
-            self._worst_residual = max(self._worst_residual, batch.residual)
-            self._worst_estimate_error = max(self._worst_estimate_error, batch.estimate_error)
-            tolerance = self.twin.resolution * plan.weigh(batch).span
-            self._worst_tolerance = max(self._worst_tolerance, tolerance)
         self.updates = self.bandit.updates
 
     def update_bound(self) -> float:
-        """Updates by the growth rule, by the size of sums, and by the trace rule if it is used."""
-        plan = self.deployment.plan
-        most = growth_bound(self.settings) + self.settings.horizon / plan.most_unseen
-        if self.settings.schedule == "public":
-            return most
-        return most + switch_bound(
-            self.settings, band=self._worst_band, residual=self._worst_residual
-        )
+        """That of the bandit."""
+        return self.bandit.update_bound()
 
     def regret_bound(self) -> float | None:
-        """That of the profile, with what was certified in this run."""
-        return shares_regret_bound(
-            self.settings,
-            residual=self._worst_residual,
-            estimate_error=self._worst_estimate_error,
-            tolerance=self._worst_tolerance,
-            band=self._worst_band,
-        )
+        """That of the bandit, with what was certified in this run."""
+        return self.bandit.regret_bound()
 
     def describe(self) -> str:
         """Return how far it is, in a few words."""

@@ -56,12 +56,20 @@ def build_argmax(arms: int, *, bits: int, grid_bits: int = 0, shallow: bool = Tr
 
 @lru_cache(maxsize=64)
 def build_checked_argmax(
-    arms: int, *, bits: int, grid_bits: int = 0, checked: ShareRange, shallow: bool = True
+    arms: int,
+    *,
+    bits: int,
+    grid_bits: int = 0,
+    checked: ShareRange,
+    told: bool = False,
+    shallow: bool = True,
 ) -> Circuit:
     """Return the circuit for `build_argmax`'s index if all checked values are in range, else 0.
 
     The values that are checked, modulo 2^96, take the groups of `checked` after that of the
-    scores. No bit is returned: nobody learns of a failed check but the user, who gets index 0.
+    scores. No bit is returned: nobody learns of a failed check but the user, who gets index 0. With
+    `told` there is one more output, the last: whether all are in range. The garbler may send its
+    decoding bit to the evaluator.
     """
     group = _require_group(arms, bits=bits, grid_bits=grid_bits)
     builder = CircuitBuilder(group, *checked.shared_groups, checked.garbler_group)
@@ -72,7 +80,7 @@ def build_checked_argmax(
     right = checked.build(builder, first=arms, masks=shared)
     return builder.build(
         title=f"argmax of {arms} values of {bits} bits if {checked.values} values are in range",
-        user=[builder.conjoin(right, wire) for wire in name],
+        user=[builder.conjoin(right, wire) for wire in name] + ([right] if told else []),
     )
 
 

@@ -9,7 +9,8 @@ Then, in this order:
    compared. Contexts have as many bits as leave room for that.
 2. *Grid*: the fewest share bits that carry such a score above CKKS's error (`helba.ring.grid`).
 3. *Scales*: as large as reopenings allow, whose numbers must be small beside the modulus of shares.
-   Past `most_unseen` reports a sum would outgrow that, and an update is due whatever the rules say.
+   Past `most_unseen` reports a sum would outgrow that, or an update its noise, and one is due
+   whatever the rules say.
 4. *Tests*: the trace is compared with C up to errors of the sums, which the opener covers with
    noise of `NOISE_FACTOR` times their size. Past `most_tested` reports that is too coarse, and the
    growth rule goes on alone.
@@ -269,8 +270,27 @@ class SharesPlan:
 
     @cached_property
     def most_unseen(self) -> int:
-        """Reports that a sum can hold beyond the model: then an update is due."""
+        """Reports beyond the model with which an update is due: a sum holds no more, or no update.
+
+        Those that a test has cleared do not count against `most_untested`.
+        """
+        return min(self._most_summed, self.most_tested + self.most_untested)
+
+    @cached_property
+    def _most_summed(self) -> int:
+        """Reports that a sum can hold."""
         return int(2.0 ** (LOG2_REOPENED - 2.0) / self.sum_scale)
+
+    @cached_property
+    def most_untested(self) -> int:
+        """Reports that no test has seen, up to which an update near the horizon meets its aim.
+
+        They may all lie where the model has seen nothing. Newton's steps then multiply the error of
+        X, which is d cond(V) times that of an entry, by what the reports can add to the trace.
+        """
+        entry = DEVIATIONS * encryption_noise(self.parameters) / 2.0**LOG2_INVERSE_SCALE
+        error = self.settings.dim * self.condition(self.settings.horizon) * entry
+        return max(1, int(INVERSE_ERROR / (error * self.ratio)))
 
     # -- the update test
 
@@ -315,7 +335,7 @@ class SharesPlan:
         """Reports beyond the model up to which a test resolves C well enough; 0 without tests."""
         if self.settings.schedule != "trace":
             return 0
-        low, high = 0, self.most_unseen
+        low, high = 0, self._most_summed
         while low < high:
             middle = (low + high + 1) // 2
             fine = self.test_resolution(unseen=middle, untested=1) <= COARSEST_TEST * self.threshold

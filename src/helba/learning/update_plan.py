@@ -151,8 +151,12 @@ class UpdatePlan:
 
     @cached_property
     def reach(self) -> float:
-        """A bound of the entries of M."""
-        return ROOM * self.plan.reach(self.terms.samples, trace=self.trace)
+        """A bound of the entries of M, which is scaled before it is reopened.
+
+        Its eigenvalues are then below 2, however many reports are new: sqrt(cond V) times that.
+        """
+        eigenvalue = min(2.0, 1.0 + INVERSE_ERROR + self.trace)
+        return ROOM * math.sqrt(self.plan.condition(self.terms.samples)) * eigenvalue
 
     @property
     def inverse_scale(self) -> float:

@@ -7,10 +7,12 @@ bytes and nothing else (`network`).
 from __future__ import annotations
 
 import time
-from collections import deque
+from dataclasses import dataclass
 
+from helba.bandits.bounds import growth_bound, switch_bound
 from helba.bandits.policy import Array, Policy
 from helba.bandits.settings import Settings
+from helba.bandits.shares import shares_regret_bound
 from helba.errors import InvalidInput, RunFailed
 from helba.ring import Opener
 from helba.shares.authority import Authority
@@ -22,7 +24,21 @@ from helba.shares.opener import OpenerParty
 from helba.shares.server import AUTHORITY, Server
 from helba.shares.user import User
 
-__all__ = ["EncryptedBandit"]
+__all__ = ["Certified", "EncryptedBandit"]
+
+
+@dataclass(kw_only=True)
+class Certified:
+    """The worst that the plan certified of the models and tests of a run.
+
+    `residual` is that of the inverse, `estimate_error` that of w, `tolerance` how near two scores
+    may be to be ties, `band` how near C a trace may be for a test to go either way.
+    """
+
+    residual: float
+    estimate_error: float = 0.0
+    tolerance: float = 0.0
+    band: float = 0.0
 
 
 class EncryptedBandit(Policy):
@@ -70,7 +86,7 @@ class EncryptedBandit(Policy):
                 codec=Codec(deployment, public_key=public), opener=party, name="opener"
             )
             self.server.add_helper(AUTHORITY)
-        self._unrewarded: deque[bytes] = deque()
+        self._certified = Certified(residual=deployment.plan.first_batch.residual)
 
     def _join(self, name: str) -> User:
         """Enrol a user; in the setting `users` it has a key of its own, and is an opener."""
@@ -125,7 +141,42 @@ class EncryptedBandit(Policy):
         receipt = self._await(report.name)
         if not isinstance(receipt, Receipt):
             raise RunFailed(f"the server refused a report: {_reason(receipt)}")
+        self._note_certificates()
         self.updates = self.server.learned.batch.number
+
+    def _note_certificates(self) -> None:
+        """Take in what was certified of a new model, or of a test."""
+        plan, server, worst = self.deployment.plan, self.server, self._certified
+        batch, terms = server.learned.batch, server.adopted
+        unseen = server.samples - batch.samples
+        if 0 < unseen <= plan.most_tested:
+            worst.band = max(worst.band, plan.test_resolution(unseen=unseen, untested=1))
+        if terms is None or batch.number == self.updates:
+            return
+        resolution = self.deployment.update_plan(terms).resolution
+        worst.residual = max(worst.residual, batch.residual)
+        worst.estimate_error = max(worst.estimate_error, batch.estimate_error)
+        worst.tolerance = max(worst.tolerance, resolution * plan.weigh(batch).span)
+
+    def update_bound(self) -> float:
+        """Updates by the growth rule, by the size of sums, and by the trace rule if it is used."""
+        most = growth_bound(self.settings)
+        most += self.settings.horizon / self.deployment.plan.most_unseen
+        if self.settings.schedule == "public":
+            return most
+        worst = self._certified
+        return most + switch_bound(self.settings, band=worst.band, residual=worst.residual)
+
+    def regret_bound(self) -> float | None:
+        """That of the profile, with what was certified in this run; None without update tests."""
+        worst = self._certified
+        return shares_regret_bound(
+            self.settings,
+            residual=worst.residual,
+            estimate_error=worst.estimate_error,
+            tolerance=worst.tolerance,
+            band=worst.band,
+        )
 
     def _await(self, name: bytes) -> Message | None:
         """The message about this round or report that came for the user."""

@@ -16,6 +16,7 @@ import hashlib
 import secrets
 import struct
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import nacl.bindings
 import nacl.exceptions
@@ -54,6 +55,9 @@ class SealedSeed:
     deployment: bytes
     name: bytes
     seed: bytes = field(repr=False)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a seed is secret: it is neither pickled nor copied")
 
     def expand(self, count: int) -> Integers:
         """Return the pad of `count` numbers."""

@@ -159,6 +159,11 @@ class Codec:
         lanes = work.count if work.subject == "ask" else 1
         return self.deployment.comparison(work).circuit, lanes
 
+    def _read_work(self, reader: _Reader) -> Work:
+        work = _read_work(reader)
+        self.deployment.require_work(work)
+        return work
+
     def _shared(self, shared: Shared) -> bytes:
         return shared.box + dump_shares(shared.shares)
 
@@ -192,6 +197,12 @@ class _Reader:
 
     def number(self) -> int:
         return int.from_bytes(self.take(4), "little")
+
+    def flag(self) -> bool:
+        value = self.take(1)[0]
+        if value > 1:
+            raise DamagedData(f"expected a flag, 0 or 1, got {value}")
+        return bool(value)
 
     def list(self) -> list[memoryview]:
         count = self.number()
@@ -263,6 +274,11 @@ def _bits(bits: Bits) -> bytes:
     return np.packbits(bits, bitorder="little").tobytes()
 
 
+def _read_bits(reader: _Reader, count: int) -> Bits:
+    packed = np.frombuffer(reader.take(-(-count // 8)), dtype=np.uint8)
+    return np.unpackbits(packed, count=count, bitorder="little").astype(np.bool_)
+
+
 def _encode_ask(codec: Codec, m: Ask) -> list[bytes]:
     shared = isinstance(m.features, Shared)
     body = codec._shared(m.features) if shared else codec._ciphertexts(m.features)  # type: ignore[arg-type]
@@ -298,28 +314,27 @@ def _encode_answer(codec: Codec, m: Answer) -> list[bytes]:
 
 def _decode_answer(codec: Codec, r: _Reader) -> Answer:
     name, task, batch = r.id(), r.id(), r.number()
-    count = name_bits(codec.deployment.settings.arms)
-    packed = np.frombuffer(r.take(-(-count // 8)), dtype=np.uint8)
-    decoding = np.unpackbits(packed, count=count, bitorder="little").astype(np.bool_)
+    decoding = _read_bits(r, name_bits(codec.deployment.settings.arms))
     return Answer(name=name, task=task, batch=batch, decoding=decoding, sealed=bytes(r.rest()))
 
 
 def _decode_transfer(codec: Codec, r: _Reader) -> Transfer:
-    task, work = r.id(), _read_work(r)
+    task, work = r.id(), codec._read_work(r)
     circuit, lanes = codec._circuit(work)
     transfer = TransferMessage.from_bytes(bytes(r.rest()), circuit=circuit, lanes=lanes)
     return Transfer(task=task, work=work, transfer=transfer)
 
 
 def _decode_tables(codec: Codec, r: _Reader) -> Tables:
-    task, work = r.id(), _read_work(r)
+    task, work = r.id(), codec._read_work(r)
     circuit, lanes = codec._circuit(work)
+    told = _read_bits(r, lanes if codec.deployment.tells_range(work) else 0)
     tables = TablesMessage.from_bytes(bytes(r.rest()), circuit=circuit, lanes=lanes)
-    return Tables(task=task, work=work, tables=tables)
+    return Tables(task=task, work=work, tables=tables, told=told)
 
 
 def _decode_verdict(codec: Codec, r: _Reader) -> Verdict:
-    task, work = r.id(), _read_work(r)
+    task, work = r.id(), codec._read_work(r)
     circuit, lanes = codec._circuit(work)
     returned = ReturnedMessage.from_bytes(bytes(r.rest()), circuit=circuit, lanes=lanes)
     return Verdict(task=task, work=work, returned=returned)
@@ -341,19 +356,18 @@ _ENCODERS: dict[type, Any] = {
         _text(m.step, STEP_BYTES),
         c._openings(m.openings),
     ],
-    Reopened: lambda c, m: [m.task, c._ciphertexts(m.replies)],
+    Reopened: lambda c, m: [m.task, _text(m.step, STEP_BYTES), c._ciphertexts(m.replies)],
     CompareTask: lambda c, m: [m.task, _work(m.work), c._openings(m.openings)],
     Transfer: lambda _, m: [m.task, _work(m.work), m.transfer.to_bytes()],
-    Tables: lambda _, m: [m.task, _work(m.work), m.tables.to_bytes()],
+    Tables: lambda _, m: [m.task, _work(m.work), _bits(m.told), m.tables.to_bytes()],
     Verdict: lambda _, m: [m.task, _work(m.work), m.returned.to_bytes()],
     Colours: lambda _, m: [m.task, _list(m.sealed)],
-    Abort: lambda _, m: [m.task, _text(m.reason, REASON_BYTES)],
+    Abort: lambda _, m: [m.task, bytes([m.refused]), _text(m.reason, REASON_BYTES)],
 }
 
 
 def _decode_pad_task(codec: Codec, r: _Reader) -> PadTask:
-    del codec
-    task, work = r.id(), _read_work(r)
+    task, work = r.id(), codec._read_work(r)
     boxes = tuple(bytes(r.take(BOX_BYTES)) for _ in range(work.count))
     return PadTask(task=task, work=work, boxes=boxes)
 
@@ -363,7 +377,7 @@ def _decode_pads(codec: Codec, r: _Reader) -> Pads:
 
 
 def _decode_reopen_task(codec: Codec, r: _Reader) -> ReopenTask:
-    task, work, step = r.id(), _read_work(r), r.text(STEP_BYTES)
+    task, work, step = r.id(), codec._read_work(r), r.text(STEP_BYTES)
     counts = [
         len(places)
         for exchange in codec.deployment.exchanges(work, step)
@@ -373,7 +387,7 @@ def _decode_reopen_task(codec: Codec, r: _Reader) -> ReopenTask:
 
 
 def _decode_compare_task(codec: Codec, r: _Reader) -> CompareTask:
-    task, work = r.id(), _read_work(r)
+    task, work = r.id(), codec._read_work(r)
     counts = [len(places) for places in codec.deployment.comparison(work).places]
     return CompareTask(task=task, work=work, openings=codec._read_openings(r, counts))
 
@@ -389,11 +403,13 @@ _DECODERS: dict[type, Any] = {
     PadTask: _decode_pad_task,
     Pads: _decode_pads,
     ReopenTask: _decode_reopen_task,
-    Reopened: lambda c, r: Reopened(task=r.id(), replies=c._read_ciphertexts(r)),
+    Reopened: lambda c, r: Reopened(
+        task=r.id(), step=r.text(STEP_BYTES), replies=c._read_ciphertexts(r)
+    ),
     CompareTask: _decode_compare_task,
     Transfer: _decode_transfer,
     Tables: _decode_tables,
     Verdict: _decode_verdict,
     Colours: lambda _, r: Colours(task=r.id(), sealed=tuple(bytes(each) for each in r.list())),
-    Abort: lambda _, r: Abort(task=r.id(), reason=r.text(REASON_BYTES)),
+    Abort: lambda _, r: Abort(task=r.id(), refused=r.flag(), reason=r.text(REASON_BYTES)),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.bandits.settings import Settings
-from helba.errors import InvalidInput, require_choice
+from helba.errors import InvalidInput, require_choice, require_whole
 from helba.garbling import (
     Circuit,
     ClearEvaluatorSession,
@@ -168,6 +169,20 @@ class SharesDeployment:
 
     # -- exchanges
 
+    def require_work(self, work: Work) -> None:
+        """Raise `InvalidInput` unless the plan has such a task: its counts bound what it costs."""
+        plan, terms = self.plan, work.terms
+        most = {"ask": plan.lanes, "fold": plan.group}.get(work.subject, 1)
+        require_whole("count", work.count, least=1, most=most)
+        if isinstance(terms, TestTerms):
+            require_whole("unseen", terms.unseen, least=1, most=plan.most_unseen)
+            require_whole("untested", terms.untested, least=1, most=terms.unseen)
+        elif isinstance(terms, UpdateTerms):
+            require_whole("samples", terms.samples, least=1, most=self.settings.horizon)
+            before = terms.before
+            if not (0.0 <= before.residual < 1.0 and 0.0 <= before.estimate_error < math.inf):
+                raise InvalidInput("before", "other bounds", "the bounds of a model's errors")
+
     def exchanges(self, work: Work, step: str) -> tuple[Any, ...]:
         """Return what a step of a test or update opens and reopens."""
         if work.subject == "test" and isinstance(work.terms, TestTerms) and step == "test":
@@ -217,8 +232,12 @@ class SharesDeployment:
         if plan.opener == "users":
             return build_argmax(arms, bits=grid.bits, grid_bits=grid.low_bits)
         return build_checked_argmax(
-            arms, bits=grid.bits, grid_bits=grid.low_bits, checked=self.ask_range
+            arms, bits=grid.bits, grid_bits=grid.low_bits, checked=self.ask_range, told=True
         )
+
+    def tells_range(self, work: Work) -> bool:
+        """True if the work's circuit tells the opener, for each lane, whether it is in range."""
+        return work.subject == "ask" and self.plan.opener == "authority"
 
     @property
     def ask_range(self) -> ShareRange:

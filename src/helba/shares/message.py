@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from helba.garbling import (
     ReturnedMessage,
     SetupAnswer,
@@ -168,9 +170,10 @@ class ReopenTask:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reopened:
-    """The opener's shares, encrypted again."""
+    """The opener's shares of this step, encrypted again."""
 
     task: bytes
+    step: str
     replies: tuple[Ciphertext, ...]
 
 
@@ -194,11 +197,16 @@ class Transfer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tables:
-    """The garbled circuit of a comparison."""
+    """The garbled circuit of a comparison.
+
+    `told` are, for asks that came as shares, decoding bits of one output a lane for the opener:
+    whether the ask is in range. It answers several asks of one product only if all of them are.
+    """
 
     task: bytes
     work: Work
     tables: TablesMessage
+    told: Bits = field(default_factory=lambda: np.zeros(0, dtype=np.bool_), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -220,10 +228,14 @@ class Colours:
 
 @dataclass(frozen=True, kw_only=True)
 class Abort:
-    """The opener does not go on with a task; nothing was returned."""
+    """The opener does not go on with a task; nothing was returned.
+
+    `refused` says that the same again will not do either: something in the task is not admissible.
+    """
 
     task: bytes
     reason: str
+    refused: bool = False
 
 
 Message = (

@@ -26,7 +26,7 @@ __all__ = ["Ledger", "Network"]
 
 FOR_USERS = (Answer, Receipt, Refusal)
 PURPOSES = {"ask": "recommendation", "fold": "report", "test": "test", "update": "update"}
-MOST_ABANDONED = 8  # conversations in a row, after which nothing is right
+MOST_TROUBLES = 8  # conversations given up and models rejected, after which nothing is right
 
 
 @dataclass
@@ -71,7 +71,6 @@ class Network:
         self.codec = codec
         self.ledger = Ledger()
         self.stations: dict[bytes, Station] = {}
-        self._purposes: dict[bytes, str] = {}
 
     def send(self, data: bytes, *, sender: bytes, purpose: str) -> None:
         """Deliver a user's message and everything that follows from it."""
@@ -90,7 +89,7 @@ class Network:
 
     def _deliver(self, first: list[tuple[bytes, bytes, str]]) -> None:
         to_server = deque(first)
-        abandoned = self.server.abandoned
+        troubles = self._count_troubles()
         while True:
             if to_server:
                 data, sender, purpose = to_server.popleft()
@@ -106,7 +105,7 @@ class Network:
             self.ledger.add("server", purpose, time.perf_counter() - began)
             for envelope, data in sent:
                 to_server.extend(self._receive(envelope, data, purpose=purpose))
-            if self.server.abandoned - abandoned > MOST_ABANDONED:
+            if self._count_troubles() - troubles > MOST_TROUBLES:
                 trouble = self.server.last_trouble
                 raise RunFailed(f"server and opener do not get a task done: {trouble}")
 
@@ -136,6 +135,10 @@ class Network:
             self.ledger.bytes_from_opener += len(answer)
         self.ledger.add(station.name, purpose, spent)
         return [(answer, envelope.to, purpose)] if answer else []
+
+    def _count_troubles(self) -> int:
+        status = self.server.status()
+        return status.abandoned + status.rejected
 
     @staticmethod
     def _purpose_of(envelopes: list[Envelope], otherwise: str) -> str:

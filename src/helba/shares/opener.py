@@ -58,6 +58,7 @@ class _Task:
     seeds: tuple[SealedSeed, ...] = field(default=(), repr=False)
     pads: Integers | None = field(default=None, repr=False)
     signs: bytes = field(default=b"", repr=False)
+    boxes: tuple[bytes, ...] = field(default=(), repr=False)
     opening: bytes = b""
 
 
@@ -90,9 +91,7 @@ class OpenerParty:
     def handle(self, message: Message) -> Message | None:
         """Answer a server's message. What cannot be done is an `Abort`, and returns nothing."""
         if isinstance(message, Offer):
-            self._session = self.deployment.make_evaluator()
-            self._tasks.clear()
-            return Acceptance(answer=self._session.answer(message.offer))
+            return self._accept(message)
         if not isinstance(message, PadTask | ReopenTask | CompareTask | Tables):
             raise InvalidInput("message", type(message).__name__, "one for an opener")
         try:
@@ -100,12 +99,28 @@ class OpenerParty:
         except HelbaError as error:
             self._drop(message.task)
             self.aborts += 1
-            return Abort(task=message.task, reason=f"{type(error).__name__}: {error}")
+            return Abort(
+                task=message.task,
+                reason=f"{type(error).__name__}: {error}",
+                refused=isinstance(error, Refused),
+            )
 
     def forget(self, task: bytes) -> None:
         """Give a task up."""
         self._drop(task)
         self.colours.pop(task, None)
+
+    def _accept(self, message: Offer) -> Acceptance | None:
+        """Begin a new session in place of the old one; an offer that is damaged changes nothing."""
+        session = self.deployment.make_evaluator()
+        try:
+            answer = session.answer(message.offer)
+        except HelbaError:
+            self.aborts += 1
+            return None
+        self._session = session
+        self._tasks.clear()
+        return Acceptance(answer=answer)
 
     def _work(self, message: PadTask | ReopenTask | CompareTask | Tables) -> Message | None:
         if isinstance(message, PadTask):
@@ -126,14 +141,17 @@ class OpenerParty:
         if len(message.boxes) != work.count or message.task in self._tasks:
             raise DamagedData(f"expected {work.count} boxes for a new task, got others")
         if kind == "report":
-            self._count_verdicts(message.boxes)
-        seeds = tuple(
-            open_box(box, key=self._sealing_key, kind=kind, deployment=deployment.digest)
-            for box in message.boxes
-        )
+            self._require_verdicts(message.boxes)
+        try:
+            seeds = tuple(
+                open_box(box, key=self._sealing_key, kind=kind, deployment=deployment.digest)
+                for box in message.boxes
+            )
+        except DamagedData as error:
+            raise Refused(str(error)) from None
         numbers = deployment.numbers if kind == "ask" else deployment.settings.dim + 1
         pads = np.concatenate([seed.expand(numbers) for seed in seeds])
-        task = _Task(work=work, seeds=seeds, pads=pads)
+        task = _Task(work=work, seeds=seeds, pads=pads, boxes=message.boxes)
         plan = deployment.plan
         if kind == "ask":
             task.signs = secrets.token_bytes(SIGN_SEED_BYTES)
@@ -157,15 +175,14 @@ class OpenerParty:
         self._keep(message.task, task)
         return Pads(task=message.task, pads=tuple(found), signs=task.signs)
 
-    def _count_verdicts(self, boxes: Sequence[bytes]) -> None:
-        """Refuse a report that was judged often enough."""
+    def _require_verdicts(self, boxes: Sequence[bytes]) -> list[bytes]:
+        """Return the names of reports, or refuse: one was judged often enough, or comes twice."""
         names = [hashlib.blake2b(box, digest_size=16).digest() for box in boxes]
         if len(set(names)) != len(names):
             raise Refused("expected every report once, got one twice")
         if any(self._verdicts.get(name, 0) >= MOST_VERDICTS for name in names):
             raise Refused(f"a report was judged {MOST_VERDICTS} times already")
-        for name in names:
-            self._verdicts[name] = self._verdicts.get(name, 0) + 1
+        return names
 
     # -- reopenings
 
@@ -178,7 +195,7 @@ class OpenerParty:
             openings = openings[count:]
         if openings:
             raise DamagedData("expected the openings of this step, got more")
-        return Reopened(task=message.task, replies=tuple(replies))
+        return Reopened(task=message.task, step=message.step, replies=tuple(replies))
 
     # -- comparisons
 
@@ -229,6 +246,12 @@ class OpenerParty:
         task = self._tasks.get(message.task)
         if task is None or not task.opening or message.tables.name != task.opening:
             raise DamagedData("expected tables for a circuit of this task, got others")
+        deployment, work = self.deployment, task.work
+        if len(message.told) != (work.count if deployment.tells_range(work) else 0):
+            raise DamagedData("expected one bit for each ask, got others")
+        if work.subject == "fold":  # an abort tells something, too: it counts before it can happen
+            for name in self._require_verdicts(task.boxes):
+                self._verdicts[name] = self._verdicts.get(name, 0) + 1
         self._drop(message.task, abandon=False)
         evaluated = self._require_session().evaluate(message.tables)
         if evaluated.returned is not None:
@@ -238,9 +261,14 @@ class OpenerParty:
         if not task.seeds:
             self.colours[message.task] = evaluated.colours[0]
             return None
+        # The numbers of one ask reach the scores of all others in its product through the model's
+        # noise. So several are answered only if all of them are in range; one alone gets arm 0.
+        in_range = evaluated.colours[:, -1] ^ message.told
+        if work.count > 1 and not in_range.all():
+            raise Refused("an ask of this product is out of range")
         sealed = tuple(
             seal_answer(colours, seed=seed, task=message.task, circuit=message.tables.circuit)
-            for colours, seed in zip(evaluated.colours, task.seeds, strict=True)
+            for colours, seed in zip(evaluated.colours[:, :-1], task.seeds, strict=True)
         )
         return Colours(task=message.task, sealed=sealed)
 

@@ -3,7 +3,9 @@
 `handle` takes a message from a party and returns what to send; `work` starts what can be started:
 waiting asks, reports to fold, a test, an update. Work that needs the opener is a conversation under
 a name of its own. If the opener goes away, or a message is wrong, the conversation is abandoned
-with its masks and labels, and begun again with everything fresh; nothing else waits for it.
+with its masks and labels, and begun again with everything fresh; nothing else waits for it. What
+the opener refuses for several asks or reports together is tried again in smaller groups, and what
+it refuses alone is given up.
 
 One update at a time: IDLE(v) -> UPDATING(v) -> ADOPT(v + 1). Reports that come meanwhile count for
 the next one. A test that comes back when the model has changed, or an update has begun, is dropped.
@@ -11,15 +13,16 @@ the next one. A test that comes back when the model has changed, or an update ha
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from helba.errors import DamagedData, EngineError, InvalidInput
+from helba.errors import DamagedData, EngineError, HelbaError, InvalidInput
 from helba.garbling import Garbled, GarblerSession
 from helba.learning.exchange import Compare, EncryptPads, Reopen, open_stack, take_replies
 from helba.learning.update import (
@@ -69,6 +72,8 @@ AUTHORITY = b"authority".ljust(ID_BYTES, b"\0")
 MOST_WAITING = 1 << 16
 MOST_ATTEMPTS = 2  # of an update that the check rejects, before a cold start
 
+_Item = TypeVar("_Item")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Envelope:
@@ -105,6 +110,7 @@ class _Conversation:
     steps: Steps
     subject: Any
     expects: type | None = None
+    step: str = ""
     exchanges: tuple[Any, ...] = ()
     masks: list[Mask] = field(default_factory=list, repr=False)
     shares: tuple[Any, ...] = field(default=(), repr=False)
@@ -134,10 +140,14 @@ class Server:
         else:
             self._state = load_state(saved, deployment=deployment, public_key=ring.public_key)
         self._asks: deque[tuple[bytes, Ask]] = deque()
-        self._rows: deque[Row] = deque(self._state.rows)
-        self._judge: deque[list[Row]] = deque()  # groups with a report that is out of range
+        self._apart: deque[list[tuple[bytes, Ask]]] = deque()  # asks of groups that were refused
+        self._rows: deque[Row] = deque(row for row in self._state.rows if not row.judged)
+        self._judge: deque[list[Row]] = deque()  # groups that were judged, and must be again
+        for judged in (1, 2):
+            rows = [row for row in self._state.rows if min(row.judged, 2) == judged]
+            self._judge += self._regroup(rows)
         self._sessions: dict[bytes, GarblerSession] = {}
-        self._offers: dict[bytes, GarblerSession] = {}
+        self._offers: dict[bytes, tuple[bytes, GarblerSession]] = {}
         self._helpers: list[bytes] = []
         self._conversations: dict[bytes, _Conversation] = {}
         self._attempts = 0
@@ -185,7 +195,7 @@ class Server:
         return Status(
             updates=self.learned.batch.number,
             samples=self.samples,
-            waiting_asks=len(self._asks),
+            waiting_asks=len(self._asks) + sum(map(len, self._apart)),
             waiting_reports=len(self._rows) + sum(map(len, self._judge)),
             updating=self._find("update") is not None,
             tests=self._state.tests,
@@ -199,7 +209,8 @@ class Server:
     @property
     def idle(self) -> bool:
         """True if nothing is under way or waiting."""
-        return not (self._conversations or self._asks or self._rows or self._judge)
+        waiting = (self._asks, self._apart, self._rows, self._judge)
+        return not (self._conversations or any(waiting))
 
     # -- who takes part
 
@@ -231,7 +242,7 @@ class Server:
             return
         self._state.abandoned += 1
         self.last_trouble = f"{found.work.subject}: {reason}"
-        found.steps.close()
+        self._end(found)
         self._return(found)
 
     # -- messages
@@ -293,10 +304,12 @@ class Server:
                 sent += self._converse([(user, ask)], opener=user)
             return sent
         opener = self._helper()
-        if not self._asks or opener is None:
+        if not (self._asks or self._apart) or opener is None:
             return sent
         if opener not in self._sessions:
             return self._offer(opener)
+        while self._apart:
+            sent += self._converse(self._apart.popleft(), opener=opener)
         while self._asks:
             lanes = min(len(self._asks), self.deployment.plan.lanes)
             sent += self._converse([self._asks.popleft() for _ in range(lanes)], opener=opener)
@@ -330,6 +343,9 @@ class Server:
     def _answer(self, conversation: _Conversation, sealed: Sequence[bytes]) -> list[Envelope]:
         asks, batch = conversation.subject
         assert conversation.garbled is not None
+        decodings = conversation.garbled.decoding
+        if self.deployment.tells_range(conversation.work):
+            decodings = decodings[:, :-1]  # the last one was the opener's
         return [
             Envelope(
                 to=user,
@@ -341,9 +357,7 @@ class Server:
                     sealed=half,
                 ),
             )
-            for (user, ask), decoding, half in zip(
-                asks, conversation.garbled.decoding, sealed, strict=True
-            )
+            for (user, ask), decoding, half in zip(asks, decodings, sealed, strict=True)
         ]
 
     # -- reports
@@ -358,7 +372,7 @@ class Server:
         deployment, receipt = self.deployment, Receipt(name=report.name)
         if report.name in self._state.names:  # the first one counts
             return reply(receipt)
-        if self.samples + len(self._rows) >= deployment.settings.horizon:
+        if self.samples + self._unfolded >= deployment.settings.horizon:
             return refuse(f"the horizon of {deployment.settings.horizon} reports is reached")
         body = report.report
         if deployment.plan.opener == "authority":
@@ -377,6 +391,13 @@ class Server:
     @property
     def _unseen(self) -> int:
         return self.samples - self.learned.batch.samples
+
+    @property
+    def _unfolded(self) -> int:
+        """Reports that are stored and not summed, those of a fold under way included."""
+        folding = self._find("fold")
+        taken = 0 if folding is None else len(folding.subject)
+        return len(self._rows) + sum(map(len, self._judge)) + taken
 
     def _grow(self, total: Ciphertext, *, count: int) -> None:
         self._state.growth = self._sum(Growth(total=total, count=count), self._state.growth)
@@ -414,8 +435,14 @@ class Server:
         elif len(rows) == 1:
             self._state.dropped_reports += 1
         else:
-            half = len(rows) // 2
-            self._judge += [rows[:half], rows[half:]]
+            self._judge += _split(rows, most=self.deployment.plan.group)
+
+    def _regroup(self, rows: list[Row]) -> list[list[Row]]:
+        """Groups in which the last check that the opener allows is one of a single report."""
+        judged = max((row.judged for row in rows), default=0)
+        few = _root(self.deployment.plan.group)
+        size = max(1, len(rows)) if not judged else few if judged == 1 else 1
+        return [rows[i : i + size] for i in range(0, len(rows), size)]
 
     # -- tests and updates
 
@@ -500,9 +527,29 @@ class Server:
         if kind == "ask":
             self._asks.extendleft(reversed(subject[0]))
         elif kind == "fold":
-            self._judge.appendleft(subject)
+            self._judge.extendleft(reversed(self._regroup(subject)))
         elif kind == "update":
             self._grow(subject.total, count=subject.count)
+
+    def _refuse(self, conversation: _Conversation, *, reason: str) -> list[Envelope]:
+        """Try apart what the opener refused together; give up what it refused alone."""
+        subject, kind = conversation.subject, conversation.work.subject
+        if kind not in ("ask", "fold"):
+            self.abandon(conversation.name, reason=reason)
+            return []
+        self.last_trouble = f"{kind}: {reason}"
+        self._end(conversation)
+        self._close(conversation)
+        if kind == "fold":
+            self._finish_fold(subject, None)
+            return []
+        asks = subject[0]
+        if len(asks) > 1:
+            self._apart += _split(asks, most=self.deployment.plan.lanes)
+            return []
+        ((user, ask),) = asks
+        refusal = Refusal(name=ask.name, reason="the opener cannot read the ask")
+        return [Envelope(to=user, message=refusal)]
 
     # -- conversations
 
@@ -524,15 +571,17 @@ class Server:
         if found is None or found.opener != sender:
             return []  # late, repeated, or not theirs
         if isinstance(message, Abort):
+            if message.refused:
+                return self._refuse(found, reason=message.reason)
             self.abandon(found.name, reason=message.reason)
             return []
         if not isinstance(message, found.expects or Abort):
-            reason = f"the opener sent {type(message).__name__} out of turn"
-            self.abandon(found.name, reason=reason)
+            return []
+        if isinstance(message, Reopened) and message.step != found.step:
             return []
         try:
             return self._continue(found, message)
-        except (EngineError, DamagedData, InvalidInput) as error:
+        except (HelbaError, ValueError) as error:
             self.abandon(found.name, reason=f"{type(error).__name__}: {error}")
             return []
 
@@ -574,10 +623,12 @@ class Server:
         shares += found.shares
         session = self._sessions[found.opener]
         found.garbled = session.garble(comparison.circuit, shares=shares, transfer=message.transfer)
-        tables = Envelope(
-            to=found.opener,
-            message=Tables(task=found.name, work=found.work, tables=found.garbled.tables),
-        )
+        message_out = Tables(task=found.name, work=found.work, tables=found.garbled.tables)
+        if self.deployment.tells_range(found.work):
+            message_out = replace(message_out, told=found.garbled.decoding[:, -1])
+        if found.work.subject == "fold":
+            found.subject = [replace(row, judged=row.judged + 1) for row in found.subject]
+        tables = Envelope(to=found.opener, message=message_out)
         if comparison.circuit.returned_outputs.size:
             found.expects = Verdict
             return [tables]
@@ -599,7 +650,7 @@ class Server:
             found.expects = Pads
             message: Message = PadTask(task=found.name, work=found.work, boxes=needed.boxes)
         elif isinstance(needed, Reopen):
-            found.expects = Reopened
+            found.expects, found.step = Reopened, needed.step
             found.exchanges = self.deployment.exchanges(found.work, needed.step)
             openings = []
             for stack, exchange in zip(needed.stacks, found.exchanges, strict=True):
@@ -644,6 +695,15 @@ class Server:
     def _close(self, found: _Conversation) -> None:
         self._conversations.pop(found.name, None)
 
+    def _end(self, found: _Conversation) -> None:
+        """Forget the masks and labels of a conversation that does not come to its end."""
+        found.steps.close()
+        found.masks, found.shares = [], ()
+        session = self._sessions.get(found.opener)
+        if found.garbled is not None and session is not None:
+            session.abandon(found.garbled.tables.name)
+        found.garbled = None
+
     def _find(self, subject: str) -> _Conversation | None:
         found = (c for c in self._conversations.values() if c.work.subject == subject)
         return next(found, None)
@@ -662,13 +722,33 @@ class Server:
         if opener in self._offers:
             return []
         session = self.deployment.make_garbler()
-        self._offers[opener] = session
-        return [Envelope(to=opener, message=Offer(offer=session.offer()))]
+        offer = session.offer()
+        self._offers[opener] = (offer.session, session)
+        return [Envelope(to=opener, message=Offer(offer=offer))]
 
     def _take_acceptance(self, message: Acceptance, *, sender: bytes) -> list[Envelope]:
-        session = self._offers.pop(sender, None)
-        if session is None:
+        name, session = self._offers.get(sender, (b"", None))
+        if session is None or message.answer.session != name:
+            return []  # late, repeated, or not theirs
+        del self._offers[sender]
+        try:
+            session.complete(message.answer)
+        except HelbaError as error:  # a new offer follows
+            self.last_trouble = f"session: {error}"
             return []
-        session.complete(message.answer)
         self._sessions[sender] = session
         return []
+
+
+def _root(count: int) -> int:
+    """The square root, rounded up."""
+    return math.isqrt(max(0, count - 1)) + 1
+
+
+def _split(items: list[_Item], *, most: int) -> list[list[_Item]]:
+    """Smaller groups: of sqrt(most) items, or of one if there are not more than that.
+
+    So whatever is wrong with one of `most` items is found in three groups that it is in.
+    """
+    size = _root(most) if len(items) > _root(most) else 1
+    return [items[i : i + size] for i in range(0, len(items), size)]

@@ -36,11 +36,15 @@ _DIGEST_BYTES = 32
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row:
-    """A report that is stored and not folded yet: the server's share, and the sealed seed."""
+    """A report that is stored and not folded yet: the server's share, and the sealed seed.
+
+    `judged` counts the checks of its range that were begun; the opener allows a few.
+    """
 
     name: bytes
     shares: Integers = field(repr=False)
     box: bytes = field(repr=False)
+    judged: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,7 +114,7 @@ def dump_state(state: ServerState, *, deployment: SharesDeployment, public_key: 
         add_ciphertext(state.growth.total)
     add(b"" if state.adopted is None else _dump_terms(state.adopted))
     add(b"".join(state.names))
-    add(b"".join(row.name + row.box + dump_shares(row.shares) for row in state.rows))
+    add(b"".join(_dump_row(row) for row in state.rows))
     head = _HEAD.pack(_MARK, VERSION, deployment.digest, public_key.key_id)
     body = head + b"".join(parts)
     return body + hashlib.sha256(body).digest()
@@ -204,16 +208,24 @@ def _load_terms(data: memoryview) -> UpdateTerms | None:
     return UpdateTerms(before=before, samples=total, untested=untested, cold=bool(cold))
 
 
+def _dump_row(row: Row) -> bytes:
+    return row.name + bytes([min(row.judged, 255)]) + row.box + dump_shares(row.shares)
+
+
 def _load_rows(data: memoryview, *, numbers: int) -> list[Row]:
     share_bytes = len(dump_shares([0] * numbers))  # type: ignore[arg-type]
-    size = ID_BYTES + BOX_BYTES + share_bytes
+    size = ID_BYTES + 1 + BOX_BYTES + share_bytes
     if len(data) % size:
         raise DamagedData("the stored reports are cut")
     rows = []
     for start in range(0, len(data), size):
         row = data[start : start + size]
-        name, box, shares = row[:ID_BYTES], row[ID_BYTES:-share_bytes], row[-share_bytes:]
         rows.append(
-            Row(name=bytes(name), box=bytes(box), shares=load_shares(shares, count=numbers))
+            Row(
+                name=bytes(row[:ID_BYTES]),
+                judged=row[ID_BYTES],
+                box=bytes(row[ID_BYTES + 1 : -share_bytes]),
+                shares=load_shares(row[-share_bytes:], count=numbers),
+            )
         )
     return rows
