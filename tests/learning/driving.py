@@ -1,8 +1,8 @@
 """Both parties of the server's computations on shares in one process, and numpy beside them.
 
 `World` drives the generators of `helba.learning.update`: it opens what they yield, takes the
-opener's part, evaluates circuits in the clear, and sends the stacks back. What came of every step is
-kept, so that a test can look at it; a test may put something wrong in its place (`Wrong`).
+opener's part, evaluates circuits in the clear, and sends the stacks back. What came of every step
+is kept, so that a test can look at it; a test may put something wrong in its place (`Wrong`).
 `History` has the same reports as exact integers, and the model that numpy makes of them.
 """
 
@@ -30,6 +30,7 @@ from helba.learning.exchange import (
 )
 from helba.learning.layout import Arrangement
 from helba.learning.model_check import CHECK_BITS, ModelCheck
+from helba.learning.number import Rounding
 from helba.learning.plan import (
     LOG2_INVERSE_SCALE,
     LOG2_TEST_SCALE,
@@ -152,9 +153,7 @@ class World:
             found |= dict(zip(names, taken, strict=True))
         return found
 
-    def compare(
-        self, needed: Compare, comparison: Comparison
-    ) -> tuple[bool, tuple[float, ...]]:
+    def compare(self, needed: Compare, comparison: Comparison) -> tuple[bool, tuple[float, ...]]:
         """Both sides of comparing values at the last coefficient, the circuit in the clear."""
         last, bits = [self.plan.parameters.ring_dim - 1], comparison.bits
         evaluator, garbler, values = [], [], []
@@ -266,9 +265,7 @@ class World:
         design += (errors[:d] + errors[:d].T) / 2.0 / plan.context_scale
         response = history.response / (settings.reward_max * settings.length)
         response += errors[d] / plan.sum_scale
-        update = UpdatePlan(
-            plan, UpdateTerms(before=batch, samples=batch.samples + 1, untested=1)
-        )
+        update = UpdatePlan(plan, UpdateTerms(before=batch, samples=batch.samples + 1, untested=1))
         start = self.begin()
         return replace(
             start,
@@ -335,9 +332,21 @@ class World:
 
 
 @lru_cache(maxsize=64)
-def make_plan(settings, *, opener="users", security=128) -> SharesPlan:
-    """The plan of these settings, once."""
-    return make_shares_plan(settings, opener=opener, security=security)
+def _plan_size(dim, arms, *, opener, security, parameters) -> SharesPlan:
+    settings = make_settings(dim, arms=arms)
+    return make_shares_plan(settings, opener=opener, security=security, parameters=parameters)
+
+
+def make_plan(settings, *, opener="users", security=128, parameters=None) -> SharesPlan:
+    """The plan of these settings; bits and grid follow from the sizes alone, and are kept.
+
+    `test_plan` compares it with `make_shares_plan`, which takes seconds for some sizes.
+    """
+    sized = _plan_size(
+        settings.dim, settings.arms, opener=opener, security=security, parameters=parameters
+    )
+    rounding = Rounding.of(settings, bits=sized.rounding.bits)
+    return replace(sized, settings=settings, rounding=rounding)
 
 
 @lru_cache(maxsize=16)
@@ -346,7 +355,7 @@ def make_world(
 ) -> World:
     """Parties with fresh keys; in `users` tests and updates are opened under a user's own key."""
     parameters = None if log2_ring_dim is None else insecure_parameters(log2_ring_dim)
-    plan = make_shares_plan(settings, opener=opener, security=security, parameters=parameters)
+    plan = make_plan(settings, opener=opener, security=security, parameters=parameters)
     keys = make_keys(plan.parameters, backend=backend, automorphism=plan.automorphism)
     reader = Opener(keys.secret, public_key=keys.public)
     own, to = reader, None

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
 from helba.learning.number import LENGTH_SLACK, Rounding
-from tests.learning.driving import make_settings
+from helba.learning.plan import Batch
+from tests.learning.driving import make_plan, make_settings
 
 BITS = st.integers(4, 24)
 
@@ -152,3 +153,37 @@ def test_reports_are_the_context_and_then_the_reward():
 def test_bits_that_no_plan_has_are_refused(bits):
     with pytest.raises(InvalidInput, match="bits"):
         make_rounding(bits)
+
+
+# -- what rounding costs
+
+
+@pytest.mark.parametrize("opener", ["users", "authority"])
+@pytest.mark.parametrize(("dim", "arms"), [(2, 2), (8, 16)])
+def test_rounding_moves_estimates_and_indices_by_what_the_plan_says(opener, dim, arms):
+    """The estimate of rounded reports against that of exact ones, and indices of random arms."""
+    settings_ = make_settings(dim, arms=arms)
+    plan = make_plan(settings_, opener=opener)
+    rounding, rng = plan.rounding, np.random.default_rng(dim)
+    theta = rng.normal(size=dim)
+    theta *= settings_.parameter_bound / np.linalg.norm(theta)
+    contexts = rng.normal(size=(300, dim))
+    contexts /= np.linalg.norm(contexts, axis=1, keepdims=True)
+    rounded = rounding.restore_contexts(rounding.round_contexts(contexts))
+    rewards = contexts @ theta  # no noise: what is left is rounding's
+    earned = np.array([rounding.restore_reward(rounding.round_reward(r)) for r in rewards])
+    design = settings_.ridge * np.eye(dim) + rounded.T @ rounded
+    bias = rounded.T @ (earned - rounded @ theta)
+    found = math.sqrt(bias @ np.linalg.solve(design, bias))
+    assert 0.0 < found <= plan.rounding_error(len(contexts))
+
+    batch = Batch(number=1, samples=300, residual=0.01, estimate_error=0.01)
+    gamma, inverse = plan.weigh(batch).gamma, np.linalg.inv(design)
+    integers = rounding.round_contexts(contexts)
+    first, second = np.triu_indices(dim)
+    features = rounding.make_features(integers)[:, dim:] * (settings_.length**2 / rounding.peak)
+    weights = inverse[first, second] * np.where(first == second, 1.0, 2.0)
+    exact = np.einsum("ni,ij,nj->n", rounded, inverse, rounded)
+    off = gamma / 2.0 * np.abs(features @ weights - exact).max()
+    lost = np.abs((contexts - rounded) @ theta).max()
+    assert 0.0 < 2.0 * (off + lost) <= plan.rounding_tolerance(batch)

@@ -222,9 +222,7 @@ def test_toy_problem_agrees_with_the_twin_on_openfhe(opener, seed):
         growth=0.1,
         schedule="trace",
     )
-    deployment = SharesDeployment.of(
-        settings, opener=opener, parameters=insecure_parameters(9)
-    )
+    deployment = SharesDeployment.of(settings, opener=opener, parameters=insecure_parameters(9))
     policy = SharesPlay(deployment)
     for turn in problem.rounds(40):
         arm = policy.select(turn.contexts)

@@ -138,7 +138,7 @@ def test_without_the_check_an_ask_changes_its_neighbours_arms(monkeypatch):
         return Unchecked(found.values, found.low_bits, found.parities)
 
     monkeypatch.setattr(SharesDeployment, "ask_range", property(unchecked))
-    world = make_world()
+    world = make_world(horizon=501)  # a deployment of its own: circuits are kept
     rng = np.random.default_rng(2)
     answers = [ask_together(world, lambda ask: shifted(ask, {0: 1 << 80}), rng) for _ in range(4)]
     assert sum(map(count_wrong, answers)) >= 8  # of 28
@@ -172,23 +172,27 @@ def value_shift(world: World, contexts, place: int, value: int) -> dict[int, int
 @pytest.mark.parametrize("upper", [True, False])
 def test_range_of_an_ask_ends_where_the_plan_says(value, inside, upper):
     world = make_world(users=1)
+    for _ in range(12):  # the first weight becomes negative
+        world.report(world.users[0], (-0.9, 0.0), 2.0)
+    world.settle()
+    model = world.model()
     limit = 1 << (world.deployment.ask_range.low_bits - 1)
     # the largest that passes is limit - 1, the smallest -limit
     number = limit - value if upper else -limit - 1 + value
-    contexts = np.array([[0.1, 0.1], [0.1, 0.1], [0.6, 0.6]])
-    model = world.model()
-    place = 2 * world.plan.rounding.features  # the first feature of the last arm
+    feature = int(np.argmax(model) if upper else np.argmin(model))
+    assert number * model[feature] > 0
+    contexts = np.array([[0.1, 0.1], [0.1, 0.1], [0.1, 0.1]])
+    place = 2 * world.plan.rounding.features + feature
     message = world.users[0].user.ask(contexts)
-    world.post(
-        world.users[0], shifted(message, value_shift(world, contexts, place, number))
-    )
+    world.post(world.users[0], shifted(message, value_shift(world, contexts, place, number)))
     world.settle()
     features = [world.features(row) for row in contexts]
-    features[2][0] = number
+    features[2][feature] = number
     scores = [sum(w * f for w, f in zip(model, row, strict=True)) for row in features]
-    if abs(max(scores, key=abs)) < 2**world.plan.score_bits:  # else it goes around, and may win
-        best = int(np.argmax(scores)) if inside else 0
-        assert world.users[0].arms[message.name] == best
+    grid = world.plan.grid
+    assert max(map(abs, scores)) < 2 ** (grid.bits - grid.low_bits - 1)  # nothing goes around
+    assert int(np.argmax(scores)) == 2
+    assert world.users[0].arms[message.name] == (2 if inside else 0)
 
 
 def test_ask_alone_that_is_out_of_range_gets_arm_0_and_looks_like_any_other():
@@ -326,7 +330,7 @@ def test_without_the_check_a_report_out_of_range_is_summed(monkeypatch):
             reports=reports,
         )
 
-    world = make_world(users=1, growth=9.0)
+    world = make_world(users=1, growth=2.5)
     before = world.sums()
     monkeypatch.setattr(SharesDeployment, "_report_circuit", lax)
     context, reward = (0.5, 0.5), 0.0

@@ -1,4 +1,4 @@
-"""All parties of a bandit on shares, a network that a test scripts, and an oracle in plain integers.
+"""All parties of a bandit on shares, a network that a test scripts, and an oracle in integers.
 
 Every message crosses as bytes, is read by the codec of who gets it, and is logged. `rules` see each
 parcel before it is put on the way: they lose, repeat or hold it back. `settle` lets the server work
@@ -101,7 +101,9 @@ class Member:
         if isinstance(message, Answer) and message.name in self.user.open_rounds:
             colours = None
             if self.opener is not None:
-                colours = self.opener.colours.pop(message.task)
+                colours = self.opener.colours.pop(message.task, None)
+                if colours is None:
+                    return  # the other half was lost: the user has to ask again
             self.arms[message.name] = self.user.read(message, colours=colours)
 
 

@@ -32,7 +32,8 @@ __all__ = ["PARITIES", "SHARE_BITS", "ShareRange"]
 
 SHARE_BITS = 96
 PARITIES = 40
-_WORD_BYTES = SHARE_BITS // 8
+_WORDS = 2  # of 64 bits, for a share
+_SHARE_BYTES = 8 * _WORDS
 
 Words = NDArray[np.uint64]
 
@@ -98,47 +99,57 @@ class ShareRange:
     def split_evaluator(self, shares: NDArray[np.object_], *, seed: bytes) -> tuple[Words, Words]:
         """Return the evaluator's part of values of shape (lanes, values), for the shared groups."""
         low, high = self._cut(shares)
-        return low, self._parities(high, seed=seed)
+        return low, _parity(high[:, None] & self._choices(seed), axes=(2, 3))
 
     def split_garbler(
         self, shares: NDArray[np.object_], *, seed: bytes
     ) -> tuple[Words, Words, Words]:
         """Return the garbler's part, for the shared groups and for its own."""
         low, _ = self._cut(shares)
-        modulus, width = 1 << SHARE_BITS, SHARE_BITS - self.low_bits
-        raised = ((1 << (self.low_bits - 1)) - shares) % modulus  # g'
-        upper = raised >> self.low_bits
-        complement = (1 << width) - 1 - upper  # u
-        after = (complement + 1) % (1 << width)
-        _, after_bits = self._cut(after << self.low_bits)
-        _, changes = self._cut((complement ^ after) << self.low_bits)
-        parities = self._parities(after_bits, seed=seed)
-        lanes = len(shares)
-        chosen = self._choices(seed).reshape(self.parities, self.values, width)
-        bits = changes.reshape(lanes, self.values, width).astype(np.float32)
-        masks = np.einsum("pvw,lvw->lvp", chosen, bits, optimize=True).astype(np.int64) & 1
-        return low, parities, masks.reshape(lanes, -1).astype(np.uint64)
+        _, upper = self._cut(((1 << (self.low_bits - 1)) - shares) % (1 << SHARE_BITS))  # g'
+        complement = upper ^ self._every_bit  # u
+        after = _plus_one(complement) & self._every_bit
+        chosen, changes = self._choices(seed), complement ^ after
+        parities = _parity(after[:, None] & chosen, axes=(2, 3))
+        masks = _parity(changes[:, :, None] & chosen.transpose(1, 0, 2), axes=(3,))
+        return low, parities, masks.reshape(len(shares), -1)
 
-    def _cut(self, shares: NDArray[np.object_]) -> tuple[Words, NDArray[np.uint8]]:
-        """The lower bits as words, and the upper ones as bits: (lanes, values x upper bits)."""
+    def _cut(self, shares: NDArray[np.object_]) -> tuple[Words, Words]:
+        """The lower bits as words, and the upper ones as two words each: (lanes, values, 2)."""
         if shares.ndim != 2 or shares.shape[1] != self.values:
             raise InvalidInput("shares", f"shape {shares.shape}", f"(lanes, {self.values})")
-        lanes = len(shares)
-        data = b"".join(int(each).to_bytes(_WORD_BYTES, "little") for each in shares.reshape(-1))
-        packed = np.frombuffer(data, dtype=np.uint8).reshape(-1, _WORD_BYTES)
-        words = packed[:, :8].copy().view("<u8").reshape(lanes, self.values)
-        low = words & np.uint64((1 << self.low_bits) - 1)
-        bits = np.unpackbits(packed, axis=1, bitorder="little")[:, self.low_bits :]
-        return low, bits.reshape(lanes, -1)
+        data = b"".join(int(each).to_bytes(_SHARE_BYTES, "little") for each in shares.reshape(-1))
+        packed = np.frombuffer(data, dtype="<u8").reshape(*shares.shape, _WORDS)
+        first, second = packed[..., 0], packed[..., 1]
+        shift, rest = np.uint64(self.low_bits), np.uint64(64 - self.low_bits)
+        high = np.stack([first >> shift | second << rest, second >> shift], axis=-1)
+        return first & np.uint64((1 << self.low_bits) - 1), high
 
-    def _parities(self, bits: NDArray[np.uint8], *, seed: bytes) -> Words:
-        counts = bits.astype(np.float32) @ self._choices(seed).T
-        return counts.astype(np.uint64) & np.uint64(1)
+    @property
+    def _every_bit(self) -> Words:
+        """Two words with a one for every upper bit."""
+        ones = (1 << (SHARE_BITS - self.low_bits)) - 1
+        return np.frombuffer(ones.to_bytes(_SHARE_BYTES, "little"), dtype="<u8")
 
-    def _choices(self, seed: bytes) -> NDArray[np.float32]:
-        """Which upper bits a parity takes: (parities, values x upper bits), exact in floats."""
-        width = self.values * (SHARE_BITS - self.low_bits)
-        count = self.parities * width
-        stream = hashlib.shake_128(b"helba parities" + seed).digest(-(-count // 8))
-        bits = np.unpackbits(np.frombuffer(stream, dtype=np.uint8), count=count)
-        return bits.reshape(self.parities, width).astype(np.float32)
+    def _choices(self, seed: bytes) -> Words:
+        """The upper bits that each parity takes, as words: (parities, values, 2)."""
+        size = self.parities * self.values * _SHARE_BYTES
+        stream = hashlib.shake_128(b"helba parities" + seed).digest(size)
+        drawn = np.frombuffer(stream, dtype="<u8").reshape(self.parities, self.values, _WORDS)
+        return drawn & self._every_bit
+
+
+def _plus_one(words: Words) -> Words:
+    """Numbers of two words, plus one."""
+    total = words.copy()
+    total[..., 0] += np.uint64(1)
+    total[..., 1] += total[..., 0] == 0
+    return total
+
+
+def _parity(words: Words, *, axes: tuple[int, ...]) -> Words:
+    """The parity of all bits of the words along these axes."""
+    folded: Words = np.bitwise_xor.reduce(words, axis=axes)
+    for shift in (32, 16, 8, 4, 2, 1):
+        folded = folded ^ (folded >> np.uint64(shift))
+    return folded & np.uint64(1)

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from helba.errors import InvalidInput
 from helba.garbling import Circuit, predict_sizes
 from helba.learning.layout import MatrixProduct
@@ -140,7 +142,7 @@ def count_update(update: UpdatePlan) -> Counts:
     products += 2 + len(update.column.occupied) + copies
     circuit = check.circuit
     return Counts(
-        encryptions=encryptions + openings + 2 * len(check.values) + copies,
+        encryptions=encryptions + openings + len(check.values) + copies,
         products=products,
         openings=openings + len(check.values),
         gates=circuit.and_gates,
@@ -172,6 +174,6 @@ def report_bytes(plan: SharesPlan) -> int:
 
 def score_opening_bytes(plan: SharesPlan) -> int:
     """Return bytes of the openings of one ask's scores."""
-    inner = plan.inner(1)
-    per_polynomial = -(-plan.settings.arms // inner.polynomials)
-    return inner.polynomials * opening_bytes(plan.parameters, primes=1, count=per_polynomial)
+    scores = plan.inner(1).score_places
+    counts = np.bincount(np.ravel(scores.places) // scores.ring_dim)  # by polynomial
+    return sum(opening_bytes(plan.parameters, primes=1, count=int(count)) for count in counts)

@@ -371,9 +371,8 @@ class SharesPlan:
         range to `score_bits`.
         """
         settings = self.settings
-        radius = confidence_radius(
-            settings, samples=batch.samples, estimate_error=batch.estimate_error
-        )
+        error = batch.estimate_error + self.rounding_error(batch.samples)
+        radius = confidence_radius(settings, samples=batch.samples, estimate_error=error)
         told = radius / min(1.0, settings.radius_scale)
         gamma = quadratic_weight(settings, radius=radius, last_round=self.last_report(batch))
         longest = settings.parameter_bound + told / math.sqrt(settings.ridge)
@@ -386,6 +385,27 @@ class SharesPlan:
             span=span,
             unit=2.0**self.score_bits / span,
         )
+
+    def rounding_error(self, samples: int) -> float:
+        """Return by how much rounded contexts and rewards move the estimate, in V's norm.
+
+        A reward is off by S |x - x'| and its own rounding from that of the rounded context:
+        b_t in size, and |V^(-1/2) sum x'_t b_t| <= sqrt(n) max |b_t|.
+        """
+        settings = self.settings
+        off = settings.parameter_bound * settings.length * math.sqrt(settings.dim)
+        return math.sqrt(samples) * (off + settings.reward_max) / (2.0 * self.rounding.peak)
+
+    def rounding_tolerance(self, batch: Batch) -> float:
+        """Return by how much an arm may miss the best one because of rounded contexts.
+
+        Contexts: S |x - x'| for two arms. Features: a product of two numbers is rounded, which
+        moves x^T A x by the sum of |A_ij| L^2/2^(b+1), for two arms.
+        """
+        settings, peak = self.settings, float(self.rounding.peak)
+        contexts = settings.parameter_bound * settings.length * math.sqrt(settings.dim) / peak
+        entries = math.pow(settings.dim, 1.5) * (1.0 + batch.residual) / settings.ridge
+        return contexts + self.weigh(batch).gamma / 2.0 * entries * settings.length**2 / peak
 
     @cached_property
     def first_batch(self) -> Batch:
@@ -470,27 +490,32 @@ def ask_norm(settings: Settings, *, rounding: Rounding, opener: str) -> float:
     """Return a bound of the norm of one ask's integers, over 2^b.
 
     Users who encrypt themselves follow the protocol. Of shares only the checks of the circuit hold:
-    each number alone, or `COMBINATIONS` sums with random signs. If v has norm |v|, such a sum is
-    past |v|/2 with probability 3/16 at least (Paley and Zygmund, with E Z^4 <= 3 |v|^4), so that
-    all of them stay within the limit of `checked_bits` with probability 2^-38 at most unless |v| is
-    at most twice that.
+    each number alone, or `COMBINATIONS` random sums Z, modulo 2^96, against the limit B of
+    `checked_bits`. Coefficients are 0 with probability 1/2, else 1 or -1.
+
+    If some number is 2 B or more in size, then, whatever the others make, a sum is within the limit
+    for its coefficient 0 or for one of 1 and -1, and not for both: each sum passes with probability
+    1/2 at most. Else nothing goes around 2^96, and E Z^2 = |v|^2/2, E Z^4 <= 3 (E Z^2)^2: a sum is
+    past |v|/sqrt(8) with probability 3/16 at least (Paley and Zygmund), so that all of them pass
+    with probability 2^-38 at most unless |v| is at most sqrt(8) B.
     """
     if opener == "users":
         return _honest_norm(settings, rounding=rounding)
     numbers = settings.arms * rounding.features
     limit = 2.0 ** (checked_bits(settings, rounding=rounding) - 1 - rounding.bits)
-    return limit * (math.sqrt(numbers) if numbers <= COMBINATIONS else 2.0)
+    return limit * math.sqrt(numbers if numbers <= COMBINATIONS else 8.0)
 
 
 def checked_bits(settings: Settings, *, rounding: Rounding) -> int:
     """Return m: what is checked of an ask lies in [-2^(m-1), 2^(m-1)).
 
-    That is each number, or random sums of them. By Hoeffding's inequality a sum of honest numbers
-    is within 9 times their norm, but for 2^-57, and never past the sum of their sizes.
+    That is each number, or random sums of them. A coefficient is half the sum of two signs, so by
+    Hoeffding's inequality a sum of honest numbers is within 9/sqrt(2) times their norm, but for
+    2^-57, and never past the sum of their sizes.
     """
     if settings.arms * rounding.features <= COMBINATIONS:
         return rounding.bits + 2
-    honest = DEVIATIONS * _honest_norm(settings, rounding=rounding)
+    honest = DEVIATIONS / math.sqrt(2.0) * _honest_norm(settings, rounding=rounding)
     limit = min(honest, settings.arms * feature_sizes(settings.dim) * 1.01)
     return rounding.bits + 1 + math.ceil(math.log2(limit))
 

@@ -7,7 +7,7 @@ bytes and nothing else (`network`).
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from helba.bandits.bounds import growth_bound, switch_bound
 from helba.bandits.policy import Array, Policy
@@ -32,13 +32,15 @@ class Certified:
     """The worst that the plan certified of the models and tests of a run.
 
     `residual` is that of the inverse, `estimate_error` that of w, `tolerance` how near two scores
-    may be to be ties, `band` how near C a trace may be for a test to go either way.
+    may be to be ties, rounding included, `band` how near C a trace may be for a test to go either
+    way. `tested` is False once there were more reports than a test resolves.
     """
 
     residual: float
     estimate_error: float = 0.0
     tolerance: float = 0.0
     band: float = 0.0
+    tested: bool = True
 
 
 class EncryptedBandit(Policy):
@@ -151,12 +153,14 @@ class EncryptedBandit(Policy):
         unseen = server.samples - batch.samples
         if 0 < unseen <= plan.most_tested:
             worst.band = max(worst.band, plan.test_resolution(unseen=unseen, untested=1))
+        worst.tested = worst.tested and unseen <= plan.most_tested
         if terms is None or batch.number == self.updates:
             return
         resolution = self.deployment.update_plan(terms).resolution
         worst.residual = max(worst.residual, batch.residual)
         worst.estimate_error = max(worst.estimate_error, batch.estimate_error)
-        worst.tolerance = max(worst.tolerance, resolution * plan.weigh(batch).span)
+        tolerance = resolution * plan.weigh(batch).span + plan.rounding_tolerance(batch)
+        worst.tolerance = max(worst.tolerance, tolerance)
 
     def update_bound(self) -> float:
         """Updates by the growth rule, by the size of sums, and by the trace rule if it is used."""
@@ -168,12 +172,18 @@ class EncryptedBandit(Policy):
         return most + switch_bound(self.settings, band=worst.band, residual=worst.residual)
 
     def regret_bound(self) -> float | None:
-        """That of the profile, with what was certified in this run; None without update tests."""
-        worst = self._certified
+        """That of the profile, with what was certified in this run.
+
+        None without update tests, and where a batch has outgrown them.
+        """
+        worst, plan = self._certified, self.deployment.plan
+        if not worst.tested:
+            return None
+        length = self.settings.length * (1.0 + plan.rounding.slack)
         return shares_regret_bound(
-            self.settings,
+            replace(self.settings, length=length),
             residual=worst.residual,
-            estimate_error=worst.estimate_error,
+            estimate_error=worst.estimate_error + plan.rounding_error(self.settings.horizon),
             tolerance=worst.tolerance,
             band=worst.band,
         )

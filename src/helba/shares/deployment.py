@@ -325,8 +325,13 @@ def _split_places(arrangement: Arrangement) -> list[tuple[Places, NDArray[np.int
 
 
 def draw_signs(seed: bytes, *, sums: int, numbers: int) -> NDArray[np.int8]:
-    """Return the signs of random sums that the seed makes: (sums, numbers), each 1 or -1."""
-    count = sums * numbers
+    """Return the coefficients of random sums that the seed makes: (sums, numbers).
+
+    Each is the difference of two fair bits: 0 with probability 1/2, else 1 or -1. Without zeros two
+    numbers of 2^95 would cancel modulo 2^96 in every sum (see `helba.learning.plan.ask_norm`).
+    """
+    count = 2 * sums * numbers
     stream = hashlib.shake_128(b"helba signs" + seed).digest(-(-count // 8))
-    bits = np.unpackbits(np.frombuffer(stream, dtype=np.uint8), count=count)
-    return (2 * bits.astype(np.int8) - 1).reshape(sums, numbers)
+    bits = np.unpackbits(np.frombuffer(stream, dtype=np.uint8), count=count).astype(np.int8)
+    first, second = bits.reshape(2, sums, numbers)
+    return first - second

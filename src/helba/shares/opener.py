@@ -63,7 +63,7 @@ class _Task:
 
 
 class OpenerParty:
-    """One opener of one deployment; `handle` answers every message of a server with one.
+    """One opener of one deployment; `handle` answers a message of a server, once.
 
     `colours` has the half answers of its own rounds, by task, where the opener is the user.
     """
@@ -133,13 +133,15 @@ class OpenerParty:
 
     # -- pads
 
-    def _encrypt_pads(self, message: PadTask) -> Pads:
+    def _encrypt_pads(self, message: PadTask) -> Pads | None:
         deployment, work = self.deployment, message.work
+        if message.task in self._tasks:
+            return None  # repeated
         kind = {"ask": "ask", "fold": "report"}.get(work.subject)
         if self._sealing_key is None or kind is None:
             raise Refused("this opener takes no sealed seeds for such a task")
-        if len(message.boxes) != work.count or message.task in self._tasks:
-            raise DamagedData(f"expected {work.count} boxes for a new task, got others")
+        if len(message.boxes) != work.count:
+            raise DamagedData(f"expected {work.count} boxes, got {len(message.boxes)}")
         if kind == "report":
             self._require_verdicts(message.boxes)
         try:
@@ -199,15 +201,17 @@ class OpenerParty:
 
     # -- comparisons
 
-    def _compare(self, message: CompareTask) -> Transfer:
+    def _compare(self, message: CompareTask) -> Transfer | None:
         deployment, work = self.deployment, message.work
         comparison = deployment.comparison(work)
         task = self._tasks.get(message.task)
         if task is None:
             task = _Task(work=work)
             self._keep(message.task, task)
-        if task.work != work or task.opening:
+        if task.work != work:
             raise DamagedData("expected the work that the task began with, got another")
+        if task.opening:
+            return None  # repeated
         if len(message.openings) != len(comparison.places):
             raise DamagedData(f"expected {len(comparison.places)} openings for this work")
         opened: list[Any] = []

@@ -511,6 +511,10 @@ class Server:
         if learned is None:
             self._state.rejected += 1
             self._attempts += 1
+            self.last_trouble = (
+                "update: the check rejected the model; if that goes on, S, sigma or r_max are too "
+                "small for the data"
+            )
             self._return(conversation)
             return
         self._attempts = 0

@@ -10,7 +10,7 @@ import hashlib
 import struct
 from dataclasses import dataclass, field
 
-from helba.errors import DamagedData
+from helba.errors import DamagedData, InvalidInput
 from helba.learning.exchange import Stack
 from helba.learning.plan import Batch
 from helba.learning.update import Learned
@@ -174,7 +174,7 @@ def load_state(data: bytes, *, deployment: SharesDeployment, public_key: PublicK
         adopted = _load_terms(take())
         names = take()
         rows = _load_rows(take(), numbers=deployment.settings.dim + 1)
-    except struct.error as problem:
+    except (struct.error, InvalidInput) as problem:
         raise DamagedData(f"the state makes no sense: {problem}") from problem
     if len(view) or len(names) % ID_BYTES:
         raise DamagedData("the state is longer than it says")
