@@ -126,7 +126,7 @@ def test_grid_was_chosen_for_honest_asks_of_all_lanes(plan, seed):
 
 
 def test_random_sums_find_long_asks():
-    """A vector of sqrt(8) times the limit passes all sums with probability 2^-38 at most: none does."""
+    """A vector of sqrt(8) limits passes all sums with probability 2^-38 at most: none does."""
     settings_ = make_settings(5, arms=50)
     plan = make_plan(settings_, opener="authority")
     rng, numbers = np.random.default_rng(0), 50 * plan.rounding.features

@@ -36,6 +36,7 @@ __all__ = [
     "open_box",
     "seal_answer",
     "seal_seed",
+    "sealed_bytes",
 ]
 
 VERSION = 1
@@ -45,6 +46,7 @@ NAME_BYTES = 16
 _PLAIN = struct.Struct(f"<BB16s{KEY_ID_BYTES}s{NAME_BYTES}s{SEED_BYTES}s")
 BOX_BYTES = _PLAIN.size + 48
 NONCE_BYTES = 24
+TAG_BYTES = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +110,11 @@ def open_box(
     if (version, number, digest, key_name) != wanted:
         raise DamagedData("the box is of another version, kind, deployment or key")
     return SealedSeed(kind=kind, deployment=deployment, name=name, seed=seed)
+
+
+def sealed_bytes(count: int) -> int:
+    """Return the length of a sealed half of an answer of `count` bits."""
+    return NONCE_BYTES + -(-count // 8) + TAG_BYTES
 
 
 def seal_answer(colours: Bits, *, seed: SealedSeed, task: bytes, circuit: bytes) -> bytes:

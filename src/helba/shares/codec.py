@@ -32,10 +32,11 @@ from helba.learning.update_plan import UpdateTerms
 from helba.ring import Ciphertext, Opening, PublicKey
 from helba.ring.pad import dump_shares, load_shares
 from helba.ring.wire import dump_ciphertext, dump_opening, load_ciphertext, load_opening
-from helba.shares.box import BOX_BYTES
+from helba.shares.box import BOX_BYTES, sealed_bytes
 from helba.shares.deployment import SharesDeployment
 from helba.shares.message import (
     ID_BYTES,
+    SIGN_SEED_BYTES,
     Abort,
     Acceptance,
     Answer,
@@ -173,6 +174,10 @@ class Codec:
         )
 
     @property
+    def _sealed_bytes(self) -> int:
+        return sealed_bytes(name_bits(self.deployment.settings.arms))
+
+    @property
     def _is_shared(self) -> bool:
         return self.deployment.plan.opener == "authority"
 
@@ -191,6 +196,12 @@ class _Reader:
 
     def rest(self) -> memoryview:
         return self.take(len(self._view))
+
+    def sized(self, *sizes: int) -> bytes:
+        """Take the rest, which has one of these sizes."""
+        if len(self._view) not in sizes:
+            raise DamagedData(f"expected {sizes[-1]} bytes at the end, got {len(self._view)}")
+        return bytes(self.rest())
 
     def id(self) -> bytes:
         return bytes(self.take(ID_BYTES))
@@ -315,7 +326,8 @@ def _encode_answer(codec: Codec, m: Answer) -> list[bytes]:
 def _decode_answer(codec: Codec, r: _Reader) -> Answer:
     name, task, batch = r.id(), r.id(), r.number()
     decoding = _read_bits(r, name_bits(codec.deployment.settings.arms))
-    return Answer(name=name, task=task, batch=batch, decoding=decoding, sealed=bytes(r.rest()))
+    sealed = r.sized(codec._sealed_bytes if codec._is_shared else 0)
+    return Answer(name=name, task=task, batch=batch, decoding=decoding, sealed=sealed)
 
 
 def _decode_transfer(codec: Codec, r: _Reader) -> Transfer:
@@ -373,7 +385,15 @@ def _decode_pad_task(codec: Codec, r: _Reader) -> PadTask:
 
 
 def _decode_pads(codec: Codec, r: _Reader) -> Pads:
-    return Pads(task=r.id(), pads=codec._read_ciphertexts(r), signs=bytes(r.rest()))
+    task, pads = r.id(), codec._read_ciphertexts(r)
+    return Pads(task=task, pads=pads, signs=r.sized(0, SIGN_SEED_BYTES))
+
+
+def _decode_colours(codec: Codec, r: _Reader) -> Colours:
+    task, sealed = r.id(), tuple(bytes(each) for each in r.list())
+    if any(len(each) != codec._sealed_bytes for each in sealed):
+        raise DamagedData("expected sealed halves of answers, got others")
+    return Colours(task=task, sealed=sealed)
 
 
 def _decode_reopen_task(codec: Codec, r: _Reader) -> ReopenTask:
@@ -410,6 +430,6 @@ _DECODERS: dict[type, Any] = {
     Transfer: _decode_transfer,
     Tables: _decode_tables,
     Verdict: _decode_verdict,
-    Colours: lambda _, r: Colours(task=r.id(), sealed=tuple(bytes(each) for each in r.list())),
+    Colours: _decode_colours,
     Abort: lambda _, r: Abort(task=r.id(), refused=r.flag(), reason=r.text(REASON_BYTES)),
 }

@@ -32,6 +32,7 @@ from helba.ring.integer import Integers
 
 __all__ = [
     "ID_BYTES",
+    "SIGN_SEED_BYTES",
     "Abort",
     "Acceptance",
     "Answer",
@@ -55,6 +56,7 @@ __all__ = [
 ]
 
 ID_BYTES = 16
+SIGN_SEED_BYTES = 32
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -27,6 +27,7 @@ from helba.ring.integer import Integers
 from helba.shares.box import SealedSeed, open_box, seal_answer
 from helba.shares.deployment import SharesDeployment
 from helba.shares.message import (
+    SIGN_SEED_BYTES,
     Abort,
     Acceptance,
     Colours,
@@ -47,7 +48,6 @@ __all__ = ["OpenerParty"]
 
 MOST_TASKS = 256
 MOST_VERDICTS = 3  # on one sealed report, ever: more would let a server bisect it
-SIGN_SEED_BYTES = 32
 
 
 @dataclass(kw_only=True)

@@ -111,7 +111,7 @@ class _Conversation:
     subject: Any
     expects: type | None = None
     step: str = ""
-    exchanges: tuple[Any, ...] = ()
+    exchanges: tuple[Any, ...] = field(default=(), repr=False)
     masks: list[Mask] = field(default_factory=list, repr=False)
     shares: tuple[Any, ...] = field(default=(), repr=False)
     garbled: Garbled | None = field(default=None, repr=False)
