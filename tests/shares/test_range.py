@@ -15,7 +15,7 @@ import pytest
 from helba.garbling.builder import TRUE
 from helba.garbling.share_range import ShareRange
 from helba.shares.deployment import SharesDeployment
-from helba.shares.message import Answer, Refusal
+from helba.shares.message import Answer, Refusal, Work
 from tests.shares.cheating import (
     altering,
     boxed_badly,
@@ -340,3 +340,11 @@ def test_without_the_check_a_report_out_of_range_is_summed(monkeypatch):
     world.settle()
     grown = world.sums() - before
     assert grown[0, 0] + grown[1, 1] > 1.6 * peak**2  # longer than L
+
+
+def test_group_of_reports_is_no_larger_than_its_circuit():
+    """At d = 1 a polynomial of 128 bits of security would hold 2,048 reports."""
+    plan = make_deployment(make_settings(1, 2), opener="authority", log2=None).plan
+    assert plan.group == 1024
+    deployment = make_deployment(make_settings(1, 2), opener="authority", log2=None)
+    assert deployment.comparison(Work(subject="fold", count=plan.group)).circuit.and_gates > 0

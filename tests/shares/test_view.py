@@ -24,11 +24,7 @@ from tests.shares.cheating import body_of, deliver_flight
 from tests.shares.world import World, draw_contexts, hold, make_deployment, make_settings
 
 ALARM = 3.0  # Kolmogorov's statistic times sqrt(n) is above it with probability 3e-8
-FALSE_ALARM = 1e-7
-# The same on OpenFHE takes half a minute.
-FULL = pytest.mark.parametrize(
-    "engine", ["simulate", pytest.param("ckks", marks=[pytest.mark.ckks, pytest.mark.slow])]
-)
+FALSE_ALARM = 1e-8
 
 
 def ks_uniform(seen) -> float:
@@ -111,7 +107,6 @@ def test_opener_decrypts_uniform_numbers_whatever_the_data(engine, opener, opene
         assert ks_two(first[primes], second[primes]) < ALARM
 
 
-@FULL
 def test_without_the_mask_the_opener_sees_numbers(engine, opener, opened, monkeypatch):
     monkeypatch.setattr(
         "helba.ring.ring.draw_residues",

@@ -87,6 +87,11 @@ def choose_grid(
         if score_peak >= 2.0 ** (bits - low_bits - 1):
             break
         target = (first * middle << low_bits) >> bits  # of a b
+        root = math.sqrt(target)  # `_near` searches long: not where noise rules a grid out
+        likely = (features.scaled(balance * root), model.scaled(root / balance))
+        noise = _opened_noise(parameters, *likely, encryptions=encryptions)
+        if 0.99 * DEVIATIONS * noise * 2.0**bits / first >= 2.0 ** (low_bits - 1):
+            continue
         feature_multiple, model_multiple = _near(target, balance=balance)
         if min(feature_multiple, model_multiple) < 1:
             continue
