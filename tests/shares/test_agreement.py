@@ -236,7 +236,7 @@ def test_toy_problem_agrees_with_the_twin_on_openfhe(opener, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("opener", OPENERS)
 def test_thousands_of_simulated_rounds_agree_with_the_twin(opener):
-    rounds = 5_000
+    rounds = 1_500
     problem = make_problem("synthetic", dim=8, arms=8, seed=3)
     settings = make_settings(
         8, 8, horizon=rounds, reward_max=problem.reward_max, growth=0.1, schedule="trace"

@@ -66,6 +66,8 @@ CRAFTED = {
     "half of 2^96": lambda *_: {7: 1 << 95},
     "just below 2^96": lambda *_: {3: (1 << 96) - (1 << 81)},
     "many numbers": everywhere,
+    # with signs alone they cancel in every sum modulo 2^96
+    "two halves of 2^96": lambda *_: {0: 1 << 95, 7: 1 << 95},
 }
 
 
@@ -93,7 +95,7 @@ def test_ask_out_of_range_changes_nobody_elses_arm_on_openfhe(crafted):
     assert answers[CHEAT][0] == 0
 
 
-@pytest.mark.parametrize("crafted", ["far too large", "many numbers"])
+@pytest.mark.parametrize("crafted", ["far too large", "many numbers", "two halves of 2^96"])
 def test_ask_out_of_range_is_found_by_random_sums(crafted):
     world = make_world(arms=30, users=3)
     assert world.deployment.sums_are_checked
@@ -348,3 +350,23 @@ def test_group_of_reports_is_no_larger_than_its_circuit():
     assert plan.group == 1024
     deployment = make_deployment(make_settings(1, 2), opener="authority", log2=None)
     assert deployment.comparison(Work(subject="fold", count=plan.group)).circuit.and_gates > 0
+
+
+def test_server_with_shifted_shares_sees_three_times_whether_an_ask_is_in_range():
+    """Beside another ask an abort shows; the fourth time the opener opens it alone only."""
+    world = make_world(users=2)
+    rng = np.random.default_rng(6)
+    honest = world.users[0].user.ask(draw_contexts(rng, world.deployment.settings))
+    refused = []
+    for shift in (0, 1 << 80, 1, 2):
+        other = world.users[1].user.ask(draw_contexts(rng, world.deployment.settings))
+        world.log.clear()
+        world.post(world.users[0], shifted(honest, {0: shift}))
+        world.post(world.users[1], other)
+        deliver_flight(world)
+        world.settle()
+        refused.append([p.message.reason for p in world.log if p.kind == "Abort"])
+        assert other.name in world.users[1].arms
+    assert [len(each) for each in refused] == [0, 1, 0, 1]
+    assert "out of range" in refused[1][0]
+    assert "judged 3 times already" in refused[3][0]

@@ -174,50 +174,45 @@ def _count(dim: int, arms: int, users: int | None, seconds: float, security: int
     network, user, plan = bandit.network, bandit.user, bandit.deployment.plan
     lanes = plan.lanes if users is None else users
     require_whole("users", lanes, least=1, most=plan.lanes)
-    asks, reports = [], []
-    for _ in range(lanes):
-        each = next(shown)
-        asks.append(network.codec.encode(user.ask(each.contexts)))
-        reports.append(network.codec.encode(user.report(each.contexts[0], float(each.rewards[0]))))
 
-    def answer() -> None:
-        inbox = network.stations[user.id].inbox
+    def play(*, reports: bool) -> float:
+        """Answer a product full of fresh asks, and take their reports; return the seconds of both.
+
+        Asks and reports are the users' own work: they are made while the clock stands.
+        """
+        inbox, asked, told = network.stations[user.id].inbox, [], []
         inbox.clear()
-        for data in asks:
+        for _ in range(lanes):
+            each = next(shown)
+            asked.append(network.codec.encode(user.ask(each.contexts)))
+            reward = float(each.rewards[0])
+            told.append(network.codec.encode(user.report(each.contexts[0], reward)))
+        began = time.perf_counter()
+        for data in asked:
             network.accept(data, sender=user.id)
         network.settle()
         if sum(isinstance(message, Answer) for message in inbox) != lanes:
             raise RunFailed("an ask got no answer")
-
-    def report() -> None:
-        """Fresh reports are the users' own work, so they are drawn while the clock stands."""
-        for data in reports:
+        for data in told if reports else ():
             network.accept(data, sender=user.id)
         network.settle()
+        return time.perf_counter() - began
 
-    answer()  # to warm up
+    def count(*, reports: bool) -> float:
+        """Rounds a second."""
+        spent, rounds = 0.0, 0
+        while spent < seconds:
+            spent += play(reports=reports)
+            rounds += lanes
+        return rounds / spent
+
+    play(reports=False)  # to warm up
     sent = network.ledger.bytes_to_opener + network.ledger.bytes_from_opener
-    answer()
+    play(reports=False)
     sent = network.ledger.bytes_to_opener + network.ledger.bytes_from_opener - sent
-    began, count = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
-        answer()
-        count += lanes
-    recommendations = count / (time.perf_counter() - began)
-    spent, count = 0.0, 0
-    while spent < seconds:
-        reports[:] = [
-            network.codec.encode(user.report(each.contexts[0], float(each.rewards[0])))
-            for each in (next(shown) for _ in range(lanes))
-        ]
-        began = time.perf_counter()
-        answer()
-        report()
-        spent += time.perf_counter() - began
-        count += lanes
     return {
-        "recommendations": recommendations,
-        "rounds": count / spent,
+        "recommendations": count(reports=False),
+        "rounds": count(reports=True),
         "lanes": lanes,
         "bytes": sent / lanes,
         "memory": peak_memory(),

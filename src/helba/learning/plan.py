@@ -68,6 +68,7 @@ LOG2_TEST_SCALE = 52.0
 COARSEST_TEST = 0.25  # of C
 MOST_DIM = 64
 LEADING_BITS = 12
+MOST_GROUP = 1024  # reports that one circuit checks, see `helba.garbling.check`
 COMBINATIONS = 128  # random sums of an ask that are checked where it has more numbers
 
 
@@ -153,7 +154,8 @@ class SharesPlan:
         """The most reports that one product sums."""
         if self.opener == "users":
             return 1
-        return Gram.capacity(self.settings.dim, ring_dim=self.parameters.ring_dim)
+        capacity = Gram.capacity(self.settings.dim, ring_dim=self.parameters.ring_dim)
+        return min(capacity, MOST_GROUP)
 
     # -- public numbers of the problem
 

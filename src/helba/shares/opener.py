@@ -47,7 +47,9 @@ from helba.shares.message import (
 __all__ = ["OpenerParty"]
 
 MOST_TASKS = 256
-MOST_VERDICTS = 3  # on one sealed report, ever: more would let a server bisect it
+# On one sealed report, ever, and on one ask beside others: whether numbers are in range shows then,
+# and more would let a server that shifts its share bisect them.
+MOST_VERDICTS = 3
 
 
 @dataclass(kw_only=True)
@@ -142,7 +144,7 @@ class OpenerParty:
             raise Refused("this opener takes no sealed seeds for such a task")
         if len(message.boxes) != work.count:
             raise DamagedData(f"expected {work.count} boxes, got {len(message.boxes)}")
-        if kind == "report":
+        if _shows_range(work):
             self._require_verdicts(message.boxes)
         try:
             seeds = tuple(
@@ -178,12 +180,12 @@ class OpenerParty:
         return Pads(task=message.task, pads=tuple(found), signs=task.signs)
 
     def _require_verdicts(self, boxes: Sequence[bytes]) -> list[bytes]:
-        """Return the names of reports, or refuse: one was judged often enough, or comes twice."""
+        """Return the names of boxes, or refuse: one was judged often enough, or comes twice."""
         names = [hashlib.blake2b(box, digest_size=16).digest() for box in boxes]
         if len(set(names)) != len(names):
-            raise Refused("expected every report once, got one twice")
+            raise Refused("expected every box once, got one twice")
         if any(self._verdicts.get(name, 0) >= MOST_VERDICTS for name in names):
-            raise Refused(f"a report was judged {MOST_VERDICTS} times already")
+            raise Refused(f"a box was judged {MOST_VERDICTS} times already")
         return names
 
     # -- reopenings
@@ -253,7 +255,7 @@ class OpenerParty:
         deployment, work = self.deployment, task.work
         if len(message.told) != (work.count if deployment.tells_range(work) else 0):
             raise DamagedData("expected one bit for each ask, got others")
-        if work.subject == "fold":  # an abort tells something, too: it counts before it can happen
+        if _shows_range(work):  # an abort tells something, too: it counts before it can happen
             for name in self._require_verdicts(task.boxes):
                 self._verdicts[name] = self._verdicts.get(name, 0) + 1
         self._drop(message.task, abandon=False)
@@ -292,3 +294,8 @@ class OpenerParty:
         task = self._tasks.pop(name, None)
         if abandon and task is not None and task.opening and self._session is not None:
             self._session.abandon(task.opening)
+
+
+def _shows_range(work: Work) -> bool:
+    """True if the server sees whether shared numbers are in range; of an ask alone it does not."""
+    return work.subject == "fold" or (work.subject == "ask" and work.count > 1)
