@@ -14,7 +14,7 @@ from .play import linear_settings, play, rounds
 
 twins = pytest.mark.parametrize(
     ("profile", "bonus"),
-    [("ciphertext", "quadratic"), ("ciphertext", "sqrt"), ("paper", "quadratic"), ("paper", "sqrt")],
+    [(profile, bonus) for profile in ("ciphertext", "paper") for bonus in ("quadratic", "sqrt")],
 )
 
 

@@ -20,7 +20,8 @@ FIELDS = (
 def test_single_run_reports_the_documented_fields():
     report = run_single(SingleRequest(problem="toy", horizon=40)).as_json()
     assert set(report) >= set(FIELDS)
-    assert (report["profile"], report["bonus"], report["engine"]) == ("shares", "quadratic", "plain")
+    assert (report["profile"], report["bonus"]) == ("shares", "quadratic")
+    assert report["engine"] == "plain"
     assert (report["dim"], report["arms"]) == (2, 2)
     assert 0.9 <= report["agreement"] <= 1.0
     assert report["parameters"] is None

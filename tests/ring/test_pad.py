@@ -114,7 +114,9 @@ def test_sums_with_signs_are_those_of_python(seed, count):
     assert list(sum_signed(numbers, signs=signs)) == [each % SHARE_MODULUS for each in exact]
 
 
-@pytest.mark.parametrize("signs", [np.ones((2, 3), np.int8), np.full((2, 2), 2, np.int8), np.ones(2)])
+@pytest.mark.parametrize(
+    "signs", [np.ones((2, 3), np.int8), np.full((2, 2), 2, np.int8), np.ones(2)]
+)
 def test_sums_take_one_sign_a_number(signs):
     with pytest.raises(InvalidInput, match="signs"):
         sum_signed(np.array([1, 2], dtype=object), signs=signs)

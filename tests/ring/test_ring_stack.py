@@ -1,4 +1,4 @@
-"""Openings of several polynomials that are reopened together, and bounds that a caller vouches for."""
+"""Openings of several polynomials that are reopened together, and bounds of a caller's own."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def open_stack(parties, stack, places):
 def reopen(parties, shares, masks, rearrangements, **options):
     """Both sides of a reopening of joined shares."""
     replies = parties.opener.reopen(Share.join(shares), rearrangements=rearrangements)
-    return parties.ring.reopen(
-        Mask.join(masks), replies, rearrangements=rearrangements, **options
-    )
+    return parties.ring.reopen(Mask.join(masks), replies, rearrangements=rearrangements, **options)
 
 
 @given(seed=st.integers(0, 2**32), numbers=st.sets(st.integers(0, 9), min_size=1, max_size=4))
@@ -109,7 +107,7 @@ def test_openings_of_other_scales_primes_or_rings_are_not_joined_and_masks_stay(
         "scaled": encrypt(parties, [1], [0], scale=1.5),
         "spent": encrypt(parties, [1], [0], primes=1, peak=2.0**40),
     }
-    shares, masks = open_stack(parties, stack, dict.fromkeys(stack, [0]))
+    shares, masks = open_stack(parties, stack, {key: [0] for key in stack})
     other = make_parties(backend, 10)
     opening, masks["elsewhere"] = other.ring.open(encrypt(other, [1], [0]), places=[0])
     shares["elsewhere"] = other.opener.receive(opening, places=[0])
@@ -170,9 +168,7 @@ def test_noise_counts_for_the_rearrangements_that_have_it(parties):
         *parties.opener.reopen(share, rearrangements=moves[:1]),
         *parties.opener.reopen(noisy, rearrangements=moves[1:]),
     ]
-    exact, spread = parties.ring.reopen(
-        mask, replies, rearrangements=moves, added=[0.0, deviation]
-    )
+    exact, spread = parties.ring.reopen(mask, replies, rearrangements=moves, added=[0.0, deviation])
     assert worst(parties.read(exact, places), values) <= exact.error_bound < 2.0**20
     off = worst(parties.read(spread, places + 50), values)
     assert deviation < off <= spread.error_bound < 16 * deviation
@@ -195,9 +191,7 @@ def test_product_with_a_known_peak_may_go_around_elsewhere(parties):
     degree, (first, middle) = parties.parameters.ring_dim, parties.parameters.moduli[:2]
     one = scatter([1 << 59, 3 << 40], [0, 1], degree)
     two = scatter([5 << 20, 1 << 58], [0, 7], degree)
-    operands = [
-        encrypt(parties, each[: 8], np.arange(8), peak=2.0**60) for each in (one, two)
-    ]
+    operands = [encrypt(parties, each[:8], np.arange(8), peak=2.0**60) for each in (one, two)]
     with pytest.raises(OutOfRange):
         parties.ring.product(*operands)
     product = parties.ring.product(*operands, peak=2.0**40)
