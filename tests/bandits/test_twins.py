@@ -125,9 +125,7 @@ def test_public_schedule_differs_from_the_trace_rule():
 
 def test_scores_past_their_range_are_counted():
     """Told a radius of nearly nothing, the promised range is too narrow."""
-    settings = linear_settings(
-        parameter_bound=1e-3, noise=0.0, horizon=60, profile="ciphertext"
-    )
+    settings = linear_settings(parameter_bound=1e-3, noise=0.0, horizon=60, profile="ciphertext")
     policy = make_policy("helba", settings=settings)
     rng = np.random.default_rng(0)
     for _ in range(60):
