@@ -91,7 +91,7 @@ def test_public_schedule_updates_by_growth_alone(toy_settings):
 
 
 def test_trace_rule_makes_most_updates_when_growth_is_slow():
-    """With eta = 1 the trace rule decides; the fast profile hears of it one round late."""
+    """With eta = 1 the trace rule decides; the profile `ciphertext` hears of it one round late."""
     for profile, lag in (("ciphertext", 1), ("paper", 0)):
         settings = linear_settings(dim=3, horizon=200, growth=1.0, profile=profile, bonus="sqrt")
         policy = make_policy("helba", settings=settings)

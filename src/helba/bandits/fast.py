@@ -52,7 +52,7 @@ def default_sign(arms: int) -> CompositeSign:
 
 
 class FastTwin(HelbaTwin):
-    """HELBA's twin with the numerics of the fast profile; the update bit comes one round late."""
+    """HELBA's twin in the profile `ciphertext`; the update bit comes one round late."""
 
     lag = 1
 

@@ -1,4 +1,4 @@
-"""The regret bound of the fast profile, on plain data and encrypted (theory, Theorems 1 and 2)."""
+"""The regret bound of the profile `ciphertext`, plain and encrypted (theory, Theorems 1, 2)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 It follows the paper's low-switching algorithm with its precisions eps_j, 1/t and 1/(4.1 t), and
 with iteration counts that reach them (errata 1 to 4 and 14). It is the reference for the numbers
-and the baseline for speed; prefer the fast profile for use.
+and the baseline for speed; prefer the profile `ciphertext` for use.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ class PaperTwin(HelbaTwin):
         beta = self._radius()
         low, high = root_interval(self.settings, batch_start=model.start)
         if low < LEAST_RATIO * high:
-            raise RunFailed("the paper's root is lost in rounding: raise the ridge, or play fast")
+            raise RunFailed(
+                "the paper's root is lost in rounding: raise the ridge, or take another profile"
+            )
         steps = root_iterations(low=low, high=high, error=1.0 / t)
         z = np.minimum(quadratic_forms(contexts, matrix=model.inverse) + low, high)
         root = square_root(z, low=low, high=high, iterations=steps)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import InvalidInput
-from helba.experiments.calibrate import measure_operations
+from helba.experiments.calibrate import measure_operations, measure_timing
 from helba.experiments.kernel_list import all_kernels
 from helba.experiments.kernels import KERNEL_PARAMETERS, KernelResult, measure_kernels
 from helba.experiments.renewal_kernels import (
@@ -26,6 +26,7 @@ from helba.experiments.ring_kernels import (
     ring_kernel_names,
 )
 from helba.experiments.wire_kernel import MessageResult, measure_messages
+from helba.learning.cost import save_timing
 from helba.planning.calibration import save_calibration
 from helba.planning.parameters import Parameters
 
@@ -94,6 +95,8 @@ def bench_kernels(
     if not kernels and not messages and not calibrate:
         raise InvalidInput("only", repr(only), "part of a kernel's name")
     path = save_calibration(measure_operations()) if calibrate else None
+    if calibrate:
+        save_timing(measure_timing())
     return KernelReport(kernels=kernels, messages=messages, calibration=path)
 
 

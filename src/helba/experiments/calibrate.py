@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.engine import EncryptedVector, Engine, get_scheme
+from helba.experiments.bench_argmax import bench_argmax
 from helba.experiments.progress import Progress
+from helba.experiments.ring_kernels import measure_ring_kernels
+from helba.garbling import build_argmax
 from helba.planning.calibration import KINDS, Measurement
 from helba.planning.parameters import Parameters
 
-__all__ = ["CALIBRATION_PARAMETERS", "measure_operations"]
+__all__ = ["CALIBRATION_PARAMETERS", "measure_operations", "measure_timing"]
 
 CALIBRATION_PARAMETERS = (
     Parameters(ring_dim=1 << 14, depth=6, scale_bits=40, digits=4, security=128),
@@ -19,6 +22,7 @@ CALIBRATION_PARAMETERS = (
 SLOTS = 1024
 REPETITIONS = 3
 ROTATIONS = (1, 2, 3)
+TIMED_ARMS, TIMED_BITS = 16, 40  # of the garbled argmax
 
 
 def measure_operations() -> list[Measurement]:
@@ -30,6 +34,26 @@ def measure_operations() -> list[Measurement]:
             for level in (0, parameters.depth // 2):
                 found += _measure(parameters, level=level)
                 progress.advance()
+    return found
+
+
+def measure_timing() -> dict[str, float]:
+    """Return seconds of each operation on shares, as `helba.learning.cost` has them."""
+    names = {
+        "encrypt": "ring encrypt, 3 primes",
+        "product": "ring product, 3 primes",
+        "automorphism": "ring outer product",
+        "open": "ring open, server",
+        "receive": "ring open, opener",
+    }
+    measured = measure_ring_kernels(list(names.values()))
+    found = {kind: measured[name].seconds for kind, name in names.items()}
+    found["automorphism"] = max(1e-6, found["automorphism"] - found["product"])
+    circuit = build_argmax(TIMED_ARMS, bits=TIMED_BITS)
+    for kind, lanes, steps in (("gate", 256, circuit.and_gates), ("level", 1, circuit.depth)):
+        (row,) = bench_argmax([TIMED_ARMS], lanes=lanes, bits=TIMED_BITS)["results"]
+        both = row["garbler_seconds"] + row["evaluator_seconds"]
+        found[kind] = both / (lanes * steps)
     return found
 
 

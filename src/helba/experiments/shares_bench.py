@@ -47,7 +47,10 @@ def bench_round(
     results = []
     for dim, arms in sizes:
         note(f"d = {dim}, K = {arms}, opener {opener}")
-        bandit, shown = _open(dim, arms, security=security, opener=opener, engine=engine)
+        horizon = max(HORIZON, rounds + 1)
+        bandit, shown = _open(
+            dim, arms, security=security, opener=opener, engine=engine, horizon=horizon
+        )
         samples: dict[str, list[float]] = {}
         for number in range(rounds + 1):
             before = _seconds(bandit.ledger)
@@ -92,23 +95,34 @@ def bench_update(
     opener: str = "users",
     engine: str = "ckks",
 ) -> dict[str, Any]:
-    """Time updates of the model, all parties, the check of the new model included."""
+    """Time updates of the model, all parties, the check of the new model included.
+
+    Bytes are those between opener and server, a test or a fold before the update included.
+    """
     require_whole("updates", updates, least=1, most=MOST_RUNS)
     results = []
     for dim, arms in sizes:
         note(f"d = {dim}, K = {arms}, opener {opener}")
         bandit, shown = _open(dim, arms, security=security, opener=opener, engine=engine)
         samples: dict[str, list[float]] = {"server": [], "opener": []}
-        done = 0
+        sizes_of: dict[str, list[int]] = {"up": [], "down": []}
+        ledger, done = bandit.ledger, 0
         while len(samples["server"]) <= updates:
-            before = dict(bandit.ledger.seconds)
-            _play(bandit, next(shown))
+            before = dict(ledger.seconds)
+            up, down = ledger.bytes_from_opener, ledger.bytes_to_opener
+            each = next(shown, None)
+            if each is None:
+                allowed = f"at most {done - 1}: {HORIZON} rounds have no more"
+                raise InvalidInput("updates", updates, allowed)
+            _play(bandit, each)
             if bandit.updates == done:
                 continue
             done = bandit.updates
             for party, found in samples.items():
                 key = (party, "update")
-                found.append(bandit.ledger.seconds[key] - before.get(key, 0.0))
+                found.append(ledger.seconds[key] - before.get(key, 0.0))
+            sizes_of["up"].append(ledger.bytes_from_opener - up)
+            sizes_of["down"].append(ledger.bytes_to_opener - down)
         server, opening = (statistics.median(samples[each][1:]) for each in ("server", "opener"))
         results.append(
             {
@@ -118,6 +132,8 @@ def bench_update(
                 "server_seconds": server,
                 "user_seconds": 0.0,
                 "opener_seconds": opening,
+                "bytes_up": statistics.median(sizes_of["up"][1:]),
+                "bytes_down": statistics.median(sizes_of["down"][1:]),
                 "updates": updates,
                 "rejected": bandit.server.status().rejected,
                 **_describe(bandit),

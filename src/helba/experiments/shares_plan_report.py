@@ -29,6 +29,7 @@ from helba.ring.security import describe_ring, max_log2_qp
 from helba.ring.wire import ciphertext_bytes
 from helba.shares.box import BOX_BYTES
 from helba.shares.deployment import SharesDeployment
+from helba.shares.message import Work
 
 __all__ = ["describe_plan", "plan_shares_and_report"]
 
@@ -125,13 +126,23 @@ def _count_round(deployment: SharesDeployment) -> Counts:
     shared = plan.opener == "authority"
     per = plan.lanes if shared else 1
     polynomials = max(1, inner.polynomials)
+    if not shared:
+        return Counts(
+            encryptions=3 * polynomials + 1,
+            products=polynomials + 1,
+            automorphisms=1,
+            openings=polynomials,
+            gates=circuit.and_gates,
+            levels=circuit.depth,
+        )
+    group = plan.group
+    check = deployment.comparison(Work(subject="fold", count=group)).circuit
     return Counts(
-        encryptions=-(-3 * polynomials // per) + (0 if shared else 1),
-        products=-(-polynomials // per) + (0 if shared else 1),
-        automorphisms=0 if shared else 1,
-        openings=-(-polynomials // per),
-        gates=circuit.and_gates,
-        levels=-(-circuit.depth // per),
+        encryptions=2 * polynomials / per + 2 / group,
+        products=polynomials / per + 1 / group,
+        openings=polynomials / per,
+        gates=circuit.and_gates + check.and_gates / group,
+        levels=circuit.depth / per + check.depth / group,
     )
 
 

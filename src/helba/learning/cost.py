@@ -8,6 +8,7 @@ measured with one thread (`helba bench kernels --only ring`, `helba bench argmax
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,14 +55,14 @@ SHIPPED_RING_DIM = 1 << 13
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """Operations of one piece of work, of all parties."""
+    """Operations of one piece of work, of all parties; of a shared product a part."""
 
-    encryptions: int = 0
-    products: int = 0
-    automorphisms: int = 0
-    openings: int = 0
-    gates: int = 0
-    levels: int = 0
+    encryptions: float = 0
+    products: float = 0
+    automorphisms: float = 0
+    openings: float = 0
+    gates: float = 0
+    levels: float = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,15 +111,22 @@ def load_timing() -> Timing:
 
 
 def typical_update(plan: SharesPlan) -> UpdatePlan:
-    """Return an update near the horizon, with one report that no test has seen."""
+    """Return an update near the horizon.
+
+    With tests one report is new to them; without, all of a batch that has grown as the rule says.
+    """
     samples = max(2, plan.settings.horizon)
+    unseen = 1
+    if plan.settings.schedule == "public":
+        grown = samples - math.floor(samples / (1.0 + plan.settings.growth))
+        unseen = min(max(1, grown), plan.most_unseen)
     before = Batch(
         number=plan.most_updates(samples),
-        samples=samples - 1,
+        samples=samples - unseen,
         residual=INVERSE_ERROR,
         estimate_error=0.0,
     )
-    return UpdatePlan(plan, UpdateTerms(before=before, samples=samples, untested=1))
+    return UpdatePlan(plan, UpdateTerms(before=before, samples=samples, untested=unseen))
 
 
 def count_update_exchanges(update: UpdatePlan) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a round and an update of the fast profile do, as steps with their costs.
+"""What a round and an update of the profile `ciphertext` do, as steps with their costs.
 
 A round: scores, sign, argmax, and for several users the clearing of their answers. With the sqrt
 bonus the root comes between scores and comparison, and scores are by arms. A refresh renews what

@@ -1,4 +1,4 @@
-"""The fast profile: warm inverse, one vector for the scores, one composite sign.
+"""The profile `ciphertext`: warm inverse, one vector for the scores, one composite sign.
 
 With the quadratic bonus a round is one inner product and one sign for all pairs of arms. It needs
 no refresh, unless the deployment has fewer levels than that, to be quicker. The user sends x x^T,
@@ -56,7 +56,7 @@ CLEARING_THREADS = 2
 
 
 class FastProfile(Profile):
-    """The fast profile with the quadratic bonus."""
+    """The profile `ciphertext` with the quadratic bonus."""
 
     def __init__(self, deployment: Deployment) -> None:
         super().__init__(deployment)

@@ -1,4 +1,4 @@
-"""The fast profile with the sqrt bonus: the root of each arm's bonus, then the same comparison.
+"""The profile `ciphertext` with the sqrt bonus: the root of each arm's bonus, then the same comparison.
 
 Scores come by arms, and a round is cut by refreshes wherever its levels run out.
 """
@@ -22,7 +22,7 @@ __all__ = ["FastRootProfile"]
 
 
 class FastRootProfile(FastProfile):
-    """The fast profile with the sqrt bonus."""
+    """The profile `ciphertext` with the sqrt bonus."""
 
     context_parts: ClassVar[int] = 2
 

@@ -3,7 +3,7 @@
 Users send their arms, the arm they played and what it earned as plain vectors; the server
 multiplies. Rounds, tests and updates are cut by refreshes wherever levels run out. The update test
 is a comparison of its own, opened through an additive mask over the whole polynomial: the server
-then sees a number in [0, 1], as in the paper, where the fast profile shows it one bit.
+then sees a number in [0, 1], as in the paper, where the profile `ciphertext` shows it one bit.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ CHECK_SIGNS = 64
 class Model:
     """What a batch is served with: its terms, the inverse, and the vector that scores need.
 
-    `scoring` is the model of `planning.score` in the fast profile, the estimate in the paper's.
+    `scoring` is the model of `planning.score` in the profile `ciphertext`, the estimate in the
+    paper's.
     """
 
     terms: BatchTerms

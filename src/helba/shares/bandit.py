@@ -128,7 +128,10 @@ class EncryptedBandit(Policy):
         began = time.perf_counter()
         colours = None
         if station.opener is not None:
-            colours = station.opener.colours.pop(answer.task)
+            colours = station.opener.colours.pop(answer.task, None)
+            if colours is None:
+                self.user.forget(ask.name)
+                raise RunFailed("the user's own half of the answer is missing")
         arm = self.user.read(answer, colours=colours)
         network.ledger.add("user", "recommendation", time.perf_counter() - began)
         return arm

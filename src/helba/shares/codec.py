@@ -374,7 +374,7 @@ _ENCODERS: dict[type, Any] = {
     Tables: lambda _, m: [m.task, _work(m.work), _bits(m.told), m.tables.to_bytes()],
     Verdict: lambda _, m: [m.task, _work(m.work), m.returned.to_bytes()],
     Colours: lambda _, m: [m.task, _list(m.sealed)],
-    Abort: lambda _, m: [m.task, bytes([m.refused]), _text(m.reason, REASON_BYTES)],
+    Abort: lambda _, m: [m.task, bytes([m.refused, m.unknown]), _text(m.reason, REASON_BYTES)],
 }
 
 
@@ -431,5 +431,7 @@ _DECODERS: dict[type, Any] = {
     Tables: _decode_tables,
     Verdict: _decode_verdict,
     Colours: _decode_colours,
-    Abort: lambda _, r: Abort(task=r.id(), refused=r.flag(), reason=r.text(REASON_BYTES)),
+    Abort: lambda _, r: Abort(
+        task=r.id(), refused=r.flag(), unknown=r.flag(), reason=r.text(REASON_BYTES)
+    ),
 }

@@ -41,6 +41,7 @@ __all__ = ["ENGINES", "Comparison", "SharesDeployment", "draw_signs"]
 
 ENGINES = {"ckks": "openfhe", "simulate": "simulate"}
 SHARE_BITS = 8 * NUMBER_BYTES
+PLAN_VERSION = 1  # of scales and steps that follow from a plan: parties must agree on them
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,7 +96,9 @@ class SharesDeployment:
     def digest(self) -> bytes:
         """Sixteen bytes that name the deployment; they go into every sealed text."""
         plan = self.plan
-        text = repr((asdict(plan.settings), plan.opener, plan.parameters.fingerprint, self.engine))
+        chosen = (plan.rounding, plan.lanes, plan.score_bits, plan.grid, PLAN_VERSION)
+        shared = (asdict(plan.settings), plan.opener, plan.parameters.fingerprint, self.engine)
+        text = repr((shared, chosen))
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
     def make_garbler(self) -> GarblerSession:

@@ -233,11 +233,13 @@ class Abort:
     """The opener does not go on with a task; nothing was returned.
 
     `refused` says that the same again will not do either: something in the task is not admissible.
+    `unknown` says that the opener has no such garbling session: the server must offer a new one.
     """
 
     task: bytes
     reason: str
     refused: bool = False
+    unknown: bool = False
 
 
 Message = (

@@ -47,6 +47,7 @@ from helba.shares.message import (
 __all__ = ["OpenerParty"]
 
 MOST_TASKS = 256
+MOST_OFFERS = 1024  # of sessions, remembered so that a late one does not come back
 # On one sealed report, ever, and on one ask beside others: whether numbers are in range shows then,
 # and more would let a server that shifts its share bisect them.
 MOST_VERDICTS = 3
@@ -81,6 +82,7 @@ class OpenerParty:
         self._opener = opener
         self._sealing_key = sealing_key
         self._session: EvaluatorSession | None = None
+        self._accepted: OrderedDict[bytes, Acceptance | None] = OrderedDict()  # the last one, whole
         self._tasks: OrderedDict[bytes, _Task] = OrderedDict()
         self._verdicts: dict[bytes, int] = {}
         self.colours: dict[bytes, Bits] = {}
@@ -105,6 +107,7 @@ class OpenerParty:
                 task=message.task,
                 reason=f"{type(error).__name__}: {error}",
                 refused=isinstance(error, Refused),
+                unknown=isinstance(error, _UnknownSession),
             )
 
     def forget(self, task: bytes) -> None:
@@ -113,7 +116,13 @@ class OpenerParty:
         self.colours.pop(task, None)
 
     def _accept(self, message: Offer) -> Acceptance | None:
-        """Begin a new session in place of the old one; an offer that is damaged changes nothing."""
+        """Begin a new session in place of the old one; a damaged or late offer changes nothing.
+
+        The last offer again gets the same answer again.
+        """
+        name = message.offer.session
+        if name in self._accepted:
+            return self._accepted[name]
         session = self.deployment.make_evaluator()
         try:
             answer = session.answer(message.offer)
@@ -122,7 +131,12 @@ class OpenerParty:
             return None
         self._session = session
         self._tasks.clear()
-        return Acceptance(answer=answer)
+        for earlier in self._accepted:
+            self._accepted[earlier] = None
+        self._accepted[name] = Acceptance(answer=answer)
+        while len(self._accepted) > MOST_OFFERS:
+            self._accepted.popitem(last=False)
+        return self._accepted[name]
 
     def _work(self, message: PadTask | ReopenTask | CompareTask | Tables) -> Message | None:
         if isinstance(message, PadTask):
@@ -259,7 +273,10 @@ class OpenerParty:
             for name in self._require_verdicts(task.boxes):
                 self._verdicts[name] = self._verdicts.get(name, 0) + 1
         self._drop(message.task, abandon=False)
-        evaluated = self._require_session().evaluate(message.tables)
+        try:
+            evaluated = self._require_session().evaluate(message.tables)
+        except Refused as error:  # the labels do not match: the tables are wrong, not the numbers
+            raise DamagedData(str(error)) from None
         if evaluated.returned is not None:
             returned: ReturnedMessage = evaluated.returned
             self.bits_returned += returned.labels.shape[0] * returned.labels.shape[1]
@@ -282,7 +299,7 @@ class OpenerParty:
 
     def _require_session(self) -> EvaluatorSession:
         if self._session is None:
-            raise DamagedData("expected an offer first: there is no garbling session")
+            raise _UnknownSession("expected an offer first: there is no garbling session")
         return self._session
 
     def _keep(self, name: bytes, task: _Task) -> None:
@@ -294,6 +311,10 @@ class OpenerParty:
         task = self._tasks.pop(name, None)
         if abandon and task is not None and task.opening and self._session is not None:
             self._session.abandon(task.opening)
+
+
+class _UnknownSession(DamagedData):
+    """There is no garbling session, as after a restart."""
 
 
 def _shows_range(work: Work) -> bool:

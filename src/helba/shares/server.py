@@ -70,6 +70,7 @@ __all__ = ["AUTHORITY", "Envelope", "Server", "Status"]
 
 AUTHORITY = b"authority".ljust(ID_BYTES, b"\0")
 MOST_WAITING = 1 << 16
+MOST_ASKING = 64  # conversations about asks with one opener at a time; it keeps 256 tasks
 MOST_ATTEMPTS = 2  # of an update that the check rejects, before a cold start
 
 _Item = TypeVar("_Item")
@@ -220,6 +221,7 @@ class Server:
             if recipient is None:
                 raise InvalidInput("recipient", None, "the user's keys in the setting 'users'")
             self._recipients[user] = recipient
+        self._state.members[user] = None
 
     def add_helper(self, opener: bytes) -> None:
         """Let this opener open tests and updates; in `authority` there is one for everything."""
@@ -234,6 +236,12 @@ class Server:
             self._helpers.remove(opener)
         for name in [n for n, c in self._conversations.items() if c.opener == opener]:
             self.abandon(name, reason="the opener went away")
+
+    def _restart_session(self, opener: bytes, *, reason: str) -> None:
+        """Begin everything with this opener again: it does not know the garbling session."""
+        self._sessions.pop(opener, None)
+        for name in [n for n, c in self._conversations.items() if c.opener == opener]:
+            self.abandon(name, reason=reason)
 
     def abandon(self, name: bytes, *, reason: str) -> None:
         """Give a conversation up; its work begins again, with a new name and everything fresh."""
@@ -274,6 +282,8 @@ class Server:
             return [Envelope(to=sender, message=Refusal(name=ask.name, reason=reason))]
 
         deployment = self.deployment
+        if sender not in self._state.members:
+            return refuse("the user is not enrolled")
         if len(self._asks) >= MOST_WAITING:
             return refuse("too many asks wait")
         if deployment.plan.opener == "authority":
@@ -283,7 +293,7 @@ class Server:
                 return refuse(f"expected {deployment.numbers} shares")
         else:
             if sender not in self._recipients:
-                return refuse("the user is not enrolled")
+                return refuse("the server has no keys of this user")
             wanted = deployment.describe_features(self.ring.public_key)
             if isinstance(ask.features, Shared) or list(ask.features) != wanted:
                 return refuse("the ciphertexts are not those of an ask of this plan")
@@ -297,9 +307,9 @@ class Server:
             waiting, self._asks = self._asks, deque()
             while waiting:
                 user, ask = waiting.popleft()
-                if user not in self._sessions:
+                if user not in self._sessions or not self._free(user):
                     self._asks.append((user, ask))
-                    sent += self._offer(user)
+                    sent += [] if user in self._sessions else self._offer(user)
                     continue
                 sent += self._converse([(user, ask)], opener=user)
             return sent
@@ -308,12 +318,17 @@ class Server:
             return sent
         if opener not in self._sessions:
             return self._offer(opener)
-        while self._apart:
+        while self._apart and self._free(opener):
             sent += self._converse(self._apart.popleft(), opener=opener)
-        while self._asks:
+        while self._asks and self._free(opener):
             lanes = min(len(self._asks), self.deployment.plan.lanes)
             sent += self._converse([self._asks.popleft() for _ in range(lanes)], opener=opener)
         return sent
+
+    def _free(self, opener: bytes) -> bool:
+        """True if the opener can take another conversation about asks."""
+        busy = (c for c in self._conversations.values() if c.opener == opener)
+        return sum(c.work.subject == "ask" for c in busy) < MOST_ASKING
 
     def _converse(self, asks: list[tuple[bytes, Ask]], *, opener: bytes) -> list[Envelope]:
         deployment, plan, model = self.deployment, self.deployment.plan, self.learned.model
@@ -370,6 +385,8 @@ class Server:
             return reply(Refusal(name=report.name, reason=reason))
 
         deployment, receipt = self.deployment, Receipt(name=report.name)
+        if sender not in self._state.members:
+            return refuse("the user is not enrolled")
         if report.name in self._state.names:  # the first one counts
             return reply(receipt)
         if self.samples + self._unfolded >= deployment.settings.horizon:
@@ -447,18 +464,16 @@ class Server:
     # -- tests and updates
 
     def _start_learning(self) -> list[Envelope]:
-        if self._state.growth is None or self._find("update") or self._rows or self._judge:
-            return []
-        if self._find("fold") is not None:
-            return []
         opener = self._helper()
-        if opener is None:
+        if self._state.growth is None or self._find("update") or opener is None:
             return []
         plan, batch = self.deployment.plan, self.learned.batch
-        if plan.growth_due(batch, samples=self.samples):
+        if plan.growth_due(batch, samples=self.samples):  # reports that wait count for the next one
             if opener not in self._sessions:
                 return self._offer(opener)
             return self._start_update(opener)
+        if self._rows or self._judge or self._find("fold"):
+            return []  # a test sees all that is there
         untested = self.samples - max(self._state.cleared, batch.samples)
         if self._find("test") or not untested or self._unseen > plan.most_tested:
             return []
@@ -521,7 +536,6 @@ class Server:
         terms = conversation.work.terms
         assert isinstance(terms, UpdateTerms)
         self._state.adopted = terms
-        self._state.failure += learned.rows.failure + learned.columns.failure
         self._state.learned = learned
         self._state.cleared = learned.batch.samples
 
@@ -566,7 +580,11 @@ class Server:
             subject=subject,
         )
         self._conversations[conversation.name] = conversation
-        return self._advance(conversation, None)
+        try:
+            return self._advance(conversation, None)
+        except (HelbaError, ValueError) as error:
+            self.abandon(conversation.name, reason=f"{type(error).__name__}: {error}")
+            return []
 
     def _take_reply(
         self, message: Pads | Reopened | Transfer | Verdict | Colours | Abort, *, sender: bytes
@@ -575,6 +593,9 @@ class Server:
         if found is None or found.opener != sender:
             return []  # late, repeated, or not theirs
         if isinstance(message, Abort):
+            if message.unknown:
+                self._restart_session(sender, reason=message.reason)
+                return []
             if message.refused:
                 return self._refuse(found, reason=message.reason)
             self.abandon(found.name, reason=message.reason)
@@ -612,6 +633,7 @@ class Server:
             count = sum(len(target.rearrangements) for target in exchange.targets)
             stacks += take_replies(self.ring, mask, left[:count], exchange)
             left = left[count:]
+        self._state.failure += math.fsum(stack.failure for stack in stacks)
         if left:
             raise DamagedData("expected the replies of this step, got more")
         return stacks

@@ -26,7 +26,7 @@ from helba.shares.message import ID_BYTES
 __all__ = ["Growth", "Row", "ServerState", "dump_state", "load_state"]
 
 _MARK = b"\x89HSs"
-VERSION = 1
+VERSION = 2
 _HEAD = struct.Struct("<4sB16s16s")
 _BATCH = struct.Struct("<IIdd")
 _COUNTS = struct.Struct("<QQQQQQd")
@@ -60,7 +60,8 @@ class ServerState:
     """What lasts.
 
     `cleared` is the number of reports up to which the last test of this batch said no; `names` are
-    those of all reports that were taken; `adopted` are the counts of the model's own update.
+    those of all reports that were taken, `members` those of the users; `adopted` are the counts of
+    the model's own update.
     """
 
     learned: Learned
@@ -68,6 +69,7 @@ class ServerState:
     cleared: int = 0
     rows: list[Row] = field(default_factory=list)
     names: dict[bytes, None] = field(default_factory=dict)
+    members: dict[bytes, None] = field(default_factory=dict)
     adopted: UpdateTerms | None = None
     tests: int = 0
     rejected: int = 0
@@ -114,6 +116,7 @@ def dump_state(state: ServerState, *, deployment: SharesDeployment, public_key: 
         add_ciphertext(state.growth.total)
     add(b"" if state.adopted is None else _dump_terms(state.adopted))
     add(b"".join(state.names))
+    add(b"".join(state.members))
     add(b"".join(_dump_row(row) for row in state.rows))
     head = _HEAD.pack(_MARK, VERSION, deployment.digest, public_key.key_id)
     body = head + b"".join(parts)
@@ -172,18 +175,19 @@ def load_state(data: bytes, *, deployment: SharesDeployment, public_key: PublicK
         grown, cleared, tests, rejected, abandoned, dropped, failure = _COUNTS.unpack(take())
         growth = Growth(total=take_ciphertext(), count=grown) if grown else None
         adopted = _load_terms(take())
-        names = take()
+        names, members = take(), take()
         rows = _load_rows(take(), numbers=deployment.settings.dim + 1)
     except (struct.error, InvalidInput) as problem:
         raise DamagedData(f"the state makes no sense: {problem}") from problem
-    if len(view) or len(names) % ID_BYTES:
+    if len(view) or len(names) % ID_BYTES or len(members) % ID_BYTES:
         raise DamagedData("the state is longer than it says")
     return ServerState(
         learned=learned,
         growth=growth,
         cleared=cleared,
         rows=rows,
-        names=dict.fromkeys(bytes(names[i : i + ID_BYTES]) for i in range(0, len(names), ID_BYTES)),
+        names=_split_ids(names),
+        members=_split_ids(members),
         adopted=adopted,
         tests=tests,
         rejected=rejected,
@@ -191,6 +195,10 @@ def load_state(data: bytes, *, deployment: SharesDeployment, public_key: PublicK
         dropped_reports=dropped,
         failure=failure,
     )
+
+
+def _split_ids(data: memoryview) -> dict[bytes, None]:
+    return dict.fromkeys(bytes(data[i : i + ID_BYTES]) for i in range(0, len(data), ID_BYTES))
 
 
 def _dump_terms(terms: UpdateTerms) -> bytes:

@@ -72,14 +72,14 @@ TRUST = (
 ENCRYPTED = (
     Encrypted(
         key="fast",
-        label="HELBA, fast profile",
+        label="HELBA, profile ciphertext",
         algorithm="helba",
         trust=f"{TRUST}; the server learns one bit a round at most",
         rounds=(None, None),
     ),
     Encrypted(
         key="single",
-        label="HELBA, fast profile, one exchange a round (latency single)",
+        label="HELBA, profile ciphertext, one exchange a round (latency single)",
         algorithm="helba",
         trust=f"{TRUST}; the server learns one bit a round at most",
         rounds=(40, 4),
@@ -88,7 +88,7 @@ ENCRYPTED = (
     ),
     Encrypted(
         key="sqrt",
-        label="HELBA, fast profile, square-root bonus",
+        label="HELBA, profile ciphertext, square-root bonus",
         algorithm="helba-sqrt",
         trust=f"{TRUST}; the server learns one bit a round at most",
         rounds=(None, QUICK_SQRT_ROUNDS),
@@ -311,7 +311,7 @@ def _paragraphs(results: Results, *, scope: Scope) -> list[str]:
     fast, oful = (results[f"comparison-clear-{name}"]["regret"] for name in ("helba", "oful"))
     paragraphs = [
         (
-            f"All on one machine. Over {scope.horizon} rounds HELBA's fast profile has a mean "
+            f"All on one machine. Over {scope.horizon} rounds HELBA's profile ciphertext has a mean "
             f"regret of {fast:.3g}, OFUL in the clear {oful:.3g}: the quadratic bonus explores "
             f"less, encryption has no part in it. LDP has between {min(shares):.1%} and "
             f"{max(shares):.1%} of the regret of choosing at random, within its standard error: "

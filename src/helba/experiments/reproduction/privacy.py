@@ -27,7 +27,7 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 RADIUS_SCALES = (1.0, 0.1)
 # Rounds and draws of the longer horizon, in a full and in a quick report.
 LONG = ((10_000, 8), (2_000, 5))
-BESIDE = {"helba": "HELBA, fast profile", "uniform": "uniform choice"}
+BESIDE = {"helba": "HELBA, profile ciphertext", "uniform": "uniform choice"}
 NUMBER_BYTES = 8
 
 
