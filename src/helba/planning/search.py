@@ -175,7 +175,7 @@ def _update_rotations(matrices: MatrixLayout, layout: ScoreLayout | None) -> tup
 
 
 def _may_cut(request: PlanRequest) -> bool:
-    """The profile `ciphertext`'s round goes through in one; the paper's, and a root, need refreshes."""
+    """A round of `ciphertext` goes through in one; the paper's, and a root, need refreshes."""
     if request.interactive:
         return True
     return request.refresh != "none" and (request.profile == "paper" or request.bonus == "sqrt")

@@ -177,7 +177,7 @@ class ReferenceBandit(Policy):
         return by_growth + by_trace
 
     def regret_bound(self) -> float | None:
-        """The bound of the profile `ciphertext`, with what was certified, and the lag that was seen.
+        """The bound of the profile `ciphertext`, with what was certified, and the lag seen.
 
         None where batches served longer than planned: their gamma was too small for the theorem.
         """

@@ -1,4 +1,4 @@
-"""The profile `ciphertext` with the sqrt bonus: the root of each arm's bonus, then the same comparison.
+"""The profile `ciphertext` with the sqrt bonus: roots of all bonuses, then the same comparison.
 
 Scores come by arms, and a round is cut by refreshes wherever its levels run out.
 """
