@@ -312,8 +312,8 @@ def _paragraphs(results: Results, *, scope: Scope) -> list[str]:
     paragraphs = [
         (
             f"All on one machine. Over {scope.horizon} rounds HELBA (profile ciphertext) has a "
-            f"mean regret of {fast:.3g}, OFUL in the clear {oful:.3g}: the quadratic bonus explores "
-            f"less, encryption has no part in it. LDP has between {min(shares):.1%} and "
+            f"mean regret of {fast:.3g}, OFUL in the clear {oful:.3g}: the quadratic bonus "
+            f"explores less, encryption has no part in it. LDP has between {min(shares):.1%} and "
             f"{max(shares):.1%} of the regret of choosing at random, within its standard error: "
             "at this horizon its radius is so large that the estimate hardly matters, whatever "
             "epsilon is. Its noise is scaled to the bound L that everybody is told, 5.5 in the "
