@@ -756,6 +756,7 @@ def test_opener_that_restarted_is_offered_a_new_session(opener):
     assert world.recommend(world.users[0], contexts) == world.best(contexts)
 
 
+@pytest.mark.ckks
 def test_damaged_tables_lose_no_acknowledged_report():
     settings = make_settings(2, 3)
     world = World(make_deployment(settings, engine="ckks", opener="authority"))
