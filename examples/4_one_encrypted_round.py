@@ -34,6 +34,7 @@ opener = OpenerParty(
 )
 user = User(deployment, id=authority.enrol().id, sealing_key=authority.sealing_key)
 codec = Codec(deployment, public_key=authority.public_key)
+server.enrol(user.id)  # the authority said who takes part
 server.add_helper(AUTHORITY)
 
 
