@@ -1,4 +1,4 @@
-"""How far apart the profiles are, and what keys and latency of the reference cost.
+"""Compares the profiles with each other, and keys and latencies of the reference.
 
 Everything goes through the protocols, bytes included, in one process with all its threads.
 """

@@ -1,4 +1,4 @@
-"""How long a round, an update and many users at once take on shares, bytes included.
+"""Times a round, an update and many users at once on shares, bytes included.
 
 Seconds are those of each party between a message and its reply, all in one thread. Medians count.
 """

@@ -108,7 +108,7 @@ def describe_plan(deployment: SharesDeployment) -> dict[str, Any]:
 
 
 def _bytes_of_round(deployment: SharesDeployment) -> tuple[int, int]:
-    """What a user sends and receives in a round with its report."""
+    """Bytes that a user sends and receives in a round with its report."""
     plan = deployment.plan
     if plan.opener == "authority":
         numbers = deployment.numbers + deployment.settings.dim + 1

@@ -150,7 +150,7 @@ class SingleRequest:
 
     @property
     def encrypted(self) -> bool:
-        """Whether it asks for encryption, real or simulated."""
+        """True if it asks for encryption, real or simulated."""
         return self.engine != "plain"
 
     @property

@@ -1,4 +1,4 @@
-"""What a plan costs: counts of operations, bytes, and seconds by a calibration.
+"""Costs of a plan: counts of operations, bytes, and seconds by a calibration.
 
 Counts and bytes are exact. Seconds are counts times what one operation takes; what ships was
 measured with one thread (`helba bench kernels --only ring`, `helba bench argmax`), and
