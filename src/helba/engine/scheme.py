@@ -16,8 +16,9 @@ from helba.engine.keys import (
     SecretKey,
 )
 from helba.engine.keyserialiser import KeySerialiser
-from helba.errors import RunFailed, WrongVector, require_choice, require_whole
+from helba.errors import WrongVector, require_choice, require_whole
 from helba.planning.parameters import Parameters
+from helba.ring.keygen import missing_openfhe
 
 __all__ = ["SCHEMES", "Scheme", "get_scheme"]
 
@@ -90,9 +91,5 @@ def get_scheme(name: str) -> Scheme:
     try:
         from helba.engine.ckks import CkksScheme
     except ImportError as error:
-        reason = str(error).splitlines()[0]
-        raise RunFailed(
-            f"OpenFHE cannot be loaded here ({reason}): it needs Linux on x86_64 with CPython "
-            "3.10, or 3.12 and glibc 2.38; the simulator works without it"
-        ) from error
+        raise missing_openfhe(error) from error
     return CkksScheme()

@@ -1,6 +1,6 @@
 """Times a round, an update and many users at once on shares, bytes included.
 
-Seconds are those of each party between a message and its reply, all in one thread. Medians count.
+Seconds are those of each party between a message and its reply. Medians count.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from helba.errors import InvalidInput, RunFailed, require_positive, require_whole
 from helba.experiments.encrypted import peak_memory
+from helba.experiments.pool import ONE_THREAD
 from helba.experiments.progress import note
 from helba.experiments.runner import settings_for
 from helba.experiments.shares_play import describe_shares
@@ -167,7 +168,8 @@ def bench_throughput(
         found = [_count(*task)]
     else:
         # spawned: a fork would copy OpenFHE's random generator
-        with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        spawned = multiprocessing.get_context("spawn")
+        with spawned.Pool(processes, initializer=_use_one_thread) as pool:
             found = pool.starmap(_count, [task] * processes)
     first = found[0]
     return {
@@ -182,6 +184,11 @@ def bench_throughput(
         "peak_memory_bytes": max(each["memory"] or 0 for each in found),
         "parameters": first["parameters"],
     }
+
+
+def _use_one_thread() -> None:
+    """Leave the other cores to the other processes."""
+    os.environ.update(ONE_THREAD)
 
 
 def _count(dim: int, arms: int, users: int | None, seconds: float, security: int) -> dict[str, Any]:

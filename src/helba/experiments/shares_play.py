@@ -10,11 +10,11 @@ from typing import Any
 
 from helba.bandits.policy import Array, Policy
 from helba.bandits.settings import Settings
-from helba.engine import get_scheme
 from helba.experiments.encrypted import SIMULATOR, peak_memory
 from helba.experiments.progress import note
 from helba.learning.plan import SharesPlan
 from helba.learning.twin import GridTwin
+from helba.ring.keygen import find_backend
 from helba.shares.bandit import EncryptedBandit
 from helba.shares.deployment import SharesDeployment
 
@@ -106,10 +106,10 @@ def plan_shares_play(
     settings: Settings, *, engine: str, opener: str, security: int
 ) -> SharesDeployment:
     """Plan a run and say so; `RunFailed` at once where OpenFHE is asked for and is not there."""
-    get_scheme(engine)
+    deployment = SharesDeployment.of(settings, engine=engine, opener=opener, security=security)
+    find_backend(deployment.backend, deployment.plan.parameters)
     if engine == "simulate":
         note(SIMULATOR)
-    deployment = SharesDeployment.of(settings, engine=engine, opener=opener, security=security)
     parameters = deployment.plan.parameters
     note(
         f"on shares: N = {parameters.ring_dim}, log2(QP) = {parameters.log2_qp}, "

@@ -172,11 +172,11 @@ def reopen_shares(
     share = Share.join(
         {number: opener.receive(opening, places=places) for opening, (number, places) in opened}
     )
-    replies = []
+    moved = []
     for target in exchange.targets:
         noisy = opener.add_noise(share, deviation=target.deviation) if target.deviation else share
-        replies += opener.reopen(noisy, rearrangements=list(target.rearrangements.values()))
-    return replies
+        moved += [(noisy, each) for each in target.rearrangements.values()]
+    return opener.reopen_each(moved)
 
 
 def take_replies(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -319,11 +319,10 @@ def run_update(ring: Ring, update: UpdatePlan, *, learned: Learned, growth: Ciph
     response = Stack({k: ring.drop(part, primes=2) for k, part in response.parts.items()})
     column, again, response, across = yield Reopen(step="estimate", stacks=(first, response))
     response = _bounded(response, peak=update.terms.samples * plan.response_scale * ROOM, count=d)
-    opened = (
-        _multiply(ring, layout, design, column, only=d),
-        _multiply(ring, layout, design, columns, only=d),
+    opened = ring.run_all(
+        [partial(_multiply, ring, layout, design, each, only=d) for each in (column, columns)]
     )
-    rest, mirrored_rest, left, right = yield Reopen(step="residual", stacks=opened)
+    rest, mirrored_rest, left, right = yield Reopen(step="residual", stacks=tuple(opened))
     rest, mirrored_rest = (
         _bounded(_add(ring, one, other), peak=update.residual_peak * scale, count=d)
         for one, other, scale in (
@@ -382,19 +381,23 @@ def _check(
     copies: tuple[Stack, ...],
 ) -> Steps:
     check = ModelCheck(update)
-    opened = [_last_product(ring, *pair) for pair in (rest, refinement, norm)]
+    pairs = (rest, refinement, norm)
     d = update.dim
     drawn = np.array([2 * secrets.randbits(1) - 1 for _ in range(d * d)]).reshape(d, d)
     signs = np.triu(drawn) + np.triu(drawn, 1).T
-    sums = []
-    for copy, stack in zip(check.copies, copies, strict=True):
-        for k, (places, integers) in copy.mirrored_signs(signs).items():
-            drawn_signs = ring.encrypt(
-                integers, places=places, scale=1.0, peak=float(copy.multiple), primes=2
-            )
-            held = ring.drop(stack.parts[k], primes=2).with_scale(1.0)
-            sums.append(ring.product(held, drawn_signs, peak=CHECK_PEAK))
-    opened.append(ring.sum(sums))
+
+    def sum_signed(held: Ciphertext, places: Any, integers: Any, peak: float) -> Ciphertext:
+        drawn_signs = ring.encrypt(integers, places=places, scale=1.0, peak=peak, primes=2)
+        held = ring.drop(held, primes=2).with_scale(1.0)
+        return ring.product(held, drawn_signs, peak=CHECK_PEAK)
+
+    summed = [
+        partial(sum_signed, stack.parts[k], places, integers, float(copy.multiple))
+        for copy, stack in zip(check.copies, copies, strict=True)
+        for k, (places, integers) in copy.mirrored_signs(signs).items()
+    ]
+    made = ring.run_all([*summed, *(partial(_last_product, ring, *pair) for pair in pairs)])
+    opened = [*made[len(summed) :], ring.sum(made[: len(summed)])]
     values: list[Ciphertext] = []
     for ciphertext, value in zip(opened, check.values, strict=True):
         if ciphertext.noise > value.noise:
@@ -430,10 +433,10 @@ def _multiply(
         pairs = [(i, j) for i, j in layout.terms[number] if i in rows.parts and j in columns.parts]
         if pairs:
             products = [
-                ring.product(rows.parts[i], columns.parts[j], terms=layout.block[1])
+                partial(ring.product, rows.parts[i], columns.parts[j], terms=layout.block[1])
                 for i, j in pairs
             ]
-            results[number] = ring.sum(products)
+            results[number] = ring.sum(ring.run_all(products))
     return Stack(results)
 
 

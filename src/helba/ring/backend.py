@@ -8,14 +8,16 @@ it calls. Payloads of keys and bodies are opaque. A body with p primes is a pair
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from helba.ring.integer import Integers, Residues
 from helba.ring.parameters import RingParameters
 from helba.ring.place import Places
 
 __all__ = ["Backend"]
+
+_Result = TypeVar("_Result")
 
 
 class Backend(ABC):
@@ -30,6 +32,10 @@ class Backend(ABC):
     def library_seconds(self) -> float:
         """Seconds spent so far in the library behind the backend, if there is one."""
         return 0.0
+
+    def run_all(self, calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
+        """Return what each of these independent calls returns, in order."""
+        return [call() for call in calls]
 
     # -- keys
 

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from helba.errors import InvalidInput, WrongVector, require_choice
+from helba.errors import InvalidInput, RunFailed, WrongVector, require_choice
 from helba.ring.backend import Backend
 from helba.ring.key import EvaluationKey, KeyPair, PublicKey, ReencryptionKey, SecretKey
 from helba.ring.parameters import RingParameters
 
-__all__ = ["BACKENDS", "find_backend", "make_keys", "make_reencryption_key"]
+__all__ = ["BACKENDS", "find_backend", "make_keys", "make_reencryption_key", "missing_openfhe"]
 
 BACKENDS = ("openfhe", "simulate")
 
 
 def find_backend(name: str, parameters: RingParameters) -> Backend:
-    """Return the backend of that name; OpenFHE is loaded when it is first asked for."""
+    """Return the backend of that name; OpenFHE is loaded when it is first asked for.
+
+    `RunFailed` where it cannot be.
+    """
     require_choice("backend", name, BACKENDS)
     backend: Backend
     if name == "simulate":
         backend = import_module("helba.ring.simulate").simulate_backend(parameters)
-    else:
-        backend = import_module("helba.ring.ckks.backend").open_backend(parameters)
+        return backend
+    try:
+        module = import_module("helba.ring.ckks.backend")
+    except ImportError as error:
+        raise missing_openfhe(error) from error
+    backend = module.open_backend(parameters)
     return backend
+
+
+def missing_openfhe(error: ImportError) -> RunFailed:
+    """Return the error that says why OpenFHE is not there, and what there is without it."""
+    reason = str(error).splitlines()[0]
+    return RunFailed(
+        f"OpenFHE cannot be loaded here ({reason}): it needs Linux on x86_64 with CPython "
+        "3.10, or 3.12 and glibc 2.38; the simulator works without it"
+    )
 
 
 def make_keys(

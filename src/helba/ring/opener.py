@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from helba.errors import InvalidInput, WrongVector, require_whole
@@ -65,12 +66,19 @@ class Opener:
 
     def reopen(self, share: Share, *, rearrangements: Sequence[Rearrangement]) -> list[Ciphertext]:
         """Encrypt the share again, once for each rearrangement; the server takes its mask off."""
-        require_reopenable(share, rearrangements)
-        integers = share.integers()
-        return [
-            self._encrypt(each.apply(integers, places=share.places), each.targets)
-            for each in rearrangements
-        ]
+        return self.reopen_each([(share, each) for each in rearrangements])
+
+    def reopen_each(self, shares: Sequence[tuple[Share, Rearrangement]]) -> list[Ciphertext]:
+        """Encrypt shares again, each by its own rearrangement; on all threads that there are."""
+        integers: dict[int, Integers] = {}
+        calls = []
+        for share, each in shares:
+            require_reopenable(share, [each])
+            if id(share) not in integers:
+                integers[id(share)] = share.integers()
+            moved = each.apply(integers[id(share)], places=share.places)
+            calls.append(partial(self._encrypt, moved, each.targets))
+        return self._backend.run_all(calls)
 
     def encrypt_pads(
         self, pads: Any, *, places: Any, multiple: int, scale: float, primes: int = PRIMES

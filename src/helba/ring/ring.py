@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -50,6 +51,7 @@ from helba.ring.share import NAME_BYTES, Carried, Mask, Opening
 
 __all__ = ["Ring"]
 
+_Result = TypeVar("_Result")
 SCALE_TOLERANCE = 2.0**-50  # what two scales may differ by, relatively, and still be added
 
 
@@ -69,6 +71,10 @@ class Ring:
     def parameters(self) -> RingParameters:
         """The ring's parameters."""
         return self._backend.parameters
+
+    def run_all(self, calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
+        """Return what independent computations with this ring return, side by side if it can."""
+        return self._backend.run_all(calls)
 
     # -- encryption
 
@@ -269,15 +275,18 @@ class Ring:
         if ciphertext.primes == PRIMES:
             raise EngineError("drop a fresh ciphertext to two primes or one before it is opened")
         places = checked_places(places, parameters=self.parameters)
-        public, body, noise = self.public_key, ciphertext.body, ciphertext.noise
+        backend, primes = self._backend, ciphertext.primes
+        body, noise = ciphertext.body, ciphertext.noise
+        public = self.public_key if to is None else to.public
+        calls = [partial(backend.encrypt_zero, public.payload, primes=primes)]
         if to is not None:
-            key, public = to.reencryption, to.public
+            key = to.reencryption
             if key.key_id != self.public_key.key_id or key.recipient_id != public.key_id:
                 raise WrongVector("the re-encryption key does not lead from this key to theirs")
-            body = self._backend.reencrypt(body, key.payload, recipient_id=public.key_id)
-            noise = math.hypot(noise, reencryption_noise(self.parameters, primes=ciphertext.primes))
-        primes = ciphertext.primes
-        body = self._backend.add(body, self._backend.encrypt_zero(public.payload, primes=primes))
+            calls.append(partial(backend.reencrypt, body, key.payload, recipient_id=public.key_id))
+            noise = math.hypot(noise, reencryption_noise(self.parameters, primes=primes))
+        zero, *switched = backend.run_all(calls)
+        body = backend.add(switched[0] if switched else body, zero)
         noise = math.hypot(noise, encryption_noise(self.parameters))
         replace(ciphertext, noise=noise).require_room()
         moduli = self.parameters.moduli[:primes]
@@ -346,12 +355,15 @@ class Ring:
             for each, noise in zip(rearrangements, each_added, strict=True)
         ]
         places, share = mask.places, mask.take_integers()
-        fresh = []
-        for ciphertext, reply, each in zip(made, replies, rearrangements, strict=True):
-            part = each.apply(share, places=places)
-            body = self._backend.add_values(reply.body, part, each.targets, primes=PRIMES)
-            fresh.append(replace(ciphertext, body=body))
-        return fresh
+        parts = [each.apply(share, places=places) for each in rearrangements]
+        add = partial(self._backend.add_values, primes=PRIMES)
+        bodies = self._backend.run_all(
+            [
+                partial(add, reply.body, part, each.targets)
+                for reply, part, each in zip(replies, parts, rearrangements, strict=True)
+            ]
+        )
+        return [replace(each, body=body) for each, body in zip(made, bodies, strict=True)]
 
     def add_shares(
         self, pads: Ciphertext, shares: Any, *, places: Any, multiple: int, peak: float

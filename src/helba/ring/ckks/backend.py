@@ -11,9 +11,9 @@ into coefficients, and nothing else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
 import numpy as np
 import openfhe as fhe
@@ -26,6 +26,7 @@ from helba.ring.ckks.form import automorphism_template, forms_of, read_object, r
 from helba.ring.ckks.keymap import map_lock
 from helba.ring.ckks.process import require_own_randomness
 from helba.ring.ckks.template import Residues, Template
+from helba.ring.ckks.thread import run_all
 from helba.ring.integer import Integers, residues_of
 from helba.ring.key import KEY_ID_BYTES
 from helba.ring.packing import pack_rows, unpack_rows
@@ -33,6 +34,8 @@ from helba.ring.parameters import PRIMES, RingParameters
 from helba.ring.place import Places
 
 __all__ = ["CkksBackend", "open_backend"]
+
+_Result = TypeVar("_Result")
 
 
 @lru_cache(maxsize=16)
@@ -66,6 +69,10 @@ class CkksBackend(Backend):
     def library_seconds(self) -> float:
         """Seconds spent in OpenFHE's operations so far."""
         return float(self._context.seconds)
+
+    def run_all(self, calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
+        """Run them side by side on the threads that there are."""
+        return run_all(calls)
 
     # -- keys
 
@@ -178,19 +185,20 @@ class CkksBackend(Backend):
 
     def _coefficients(self, rows: Residues, key: Any) -> Residues:
         """The coefficients of an evaluated polynomial times a key, modulo one or two primes."""
-        moduli = self.parameters.moduli[:2]
-        found = np.empty_like(rows)
-        for index, row in enumerate(rows):
-            pair = np.zeros((2, len(row)), dtype=np.uint64)
-            pair[index] = row
-            single = read_object(fhe.DeserializeCiphertextString, self._forms.single, pair)
-            folded = rows_of_object(self._context.IntBootDecrypt(key, single), self._forms.share)
-            # The other prime's residue is 0, or that of Q/2 where the fold added it.
-            modulus = np.uint64(moduli[index])
-            back = np.uint64(moduli[index] - self._half % moduli[index])
-            unfolded = (folded[index] + back) % modulus
-            found[index] = np.where(folded[1 - index] == 0, folded[index], unfolded)
-        return found
+        calls = [partial(self._row_coefficients, row, index, key) for index, row in enumerate(rows)]
+        return np.stack(self.run_all(calls))
+
+    def _row_coefficients(self, row: Residues, index: int, key: Any) -> Residues:
+        """The same modulo one prime, the first or the second."""
+        pair = np.zeros((2, len(row)), dtype=np.uint64)
+        pair[index] = row
+        single = read_object(fhe.DeserializeCiphertextString, self._forms.single, pair)
+        folded = rows_of_object(self._context.IntBootDecrypt(key, single), self._forms.share)
+        # The other prime's residue is 0, or that of Q/2 where the fold added it.
+        modulus = self.parameters.moduli[index]
+        back = np.uint64(modulus - self._half % modulus)
+        unfolded = (folded[index] + back) % np.uint64(modulus)
+        return np.where(folded[1 - index] == 0, folded[index], unfolded)
 
     # -- wire
 

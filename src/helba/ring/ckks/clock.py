@@ -1,7 +1,8 @@
-"""The time that OpenFHE itself takes; the rest is ours."""
+"""The time that OpenFHE itself takes, on all threads; the rest is ours."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ class TimedContext:
     def __init__(self, context: Any) -> None:
         self._context = context
         self.seconds = 0.0
+        self._lock = threading.Lock()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         operation = getattr(self._context, name)
@@ -24,7 +26,9 @@ class TimedContext:
             try:
                 return operation(*arguments)
             finally:
-                self.seconds += time.perf_counter() - began
+                spent = time.perf_counter() - began
+                with self._lock:
+                    self.seconds += spent
 
         setattr(self, name, timed)  # found at once next time
         return timed

@@ -7,6 +7,9 @@ reader takes whatever structure it is given. So structure never comes from outsi
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -98,12 +101,33 @@ def read_object(reader: Any, template: Template, residues: Residues) -> Any:
 
 def parse(reader: Any, data: bytes) -> Any:
     """Return what one of OpenFHE's readers makes of a filled template."""
-    # Every object brings its context along. The one that is open already gets used; its tables
-    # would be computed again for the other, which takes half the time.
-    fhe.DisablePrecomputeCRTTablesAfterDeserializaton()
     try:
-        return reader(data, fhe.BINARY)
+        with _without_tables():
+            return reader(data, fhe.BINARY)
     except RuntimeError as error:
         raise EngineError(f"OpenFHE cannot read its own form: {reason_of(error)}") from error
+
+
+_readers = 0
+_readers_lock = threading.Lock()
+
+
+@contextmanager
+def _without_tables() -> Iterator[None]:
+    """Let readers, on however many threads, compute no tables of contexts.
+
+    Every object brings its context along. The one that is open already gets used; its tables would
+    be computed again for the other, which takes half the time.
+    """
+    global _readers
+    with _readers_lock:
+        _readers += 1
+        if _readers == 1:
+            fhe.DisablePrecomputeCRTTablesAfterDeserializaton()
+    try:
+        yield
     finally:
-        fhe.EnablePrecomputeCRTTablesAfterDeserializaton()
+        with _readers_lock:
+            _readers -= 1
+            if not _readers:
+                fhe.EnablePrecomputeCRTTablesAfterDeserializaton()
