@@ -30,6 +30,7 @@ from helba.ring import (
     make_reencryption_key,
 )
 from helba.ring.pad import draw_seed, expand_pad, split
+from helba.ring.wire import dump_ciphertext, load_ciphertext
 from tests.ring.parties import (
     AUTOMORPHISM,
     around_zero,
@@ -48,6 +49,10 @@ def draw(rng, count, bits=40):
 
 def encrypt(parties, values, places, *, primes=3, peak=PEAK, scale=1.0):
     return parties.ring.encrypt(values, places=places, scale=scale, peak=peak, primes=primes)
+
+
+def dump(parties, ciphertext):
+    return dump_ciphertext(ciphertext, backend=parties.keys.public.backend)
 
 
 @pytest.mark.parametrize("primes", [1, 2, 3])
@@ -100,6 +105,14 @@ def test_sum_negation_and_public_numbers_add_up(parties):
     exact[4] += 1 << 70
     assert worst(parties.read(total, places), exact) <= total.error_bound
     assert total.bound.peak >= max(abs(int(each)) for each in exact)
+
+
+def test_sums_that_outgrow_words_are_exact(parties):
+    value, one = 2**62 + 2**61, [0, 1]
+    made = encrypt(parties, [value, -value], one, peak=2.0**63)
+    for each in (made, load_ciphertext(dump(parties, made), public_key=parties.keys.public)):
+        total = parties.ring.sum([each, each, each])
+        assert worst(parties.read(total, one), [3 * value, -3 * value]) <= total.error_bound
 
 
 @pytest.mark.parametrize("primes", [1, 2, 3])

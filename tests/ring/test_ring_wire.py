@@ -303,7 +303,7 @@ def test_ciphertext_that_hides_nothing_is_refused():
 
 def test_rows_are_packed_to_the_bit():
     rng, moduli = np.random.default_rng(0), choose_parameters().moduli
-    for count in (1, 3, 8, 100):
+    for count in (1, 3, 8, 64, 65, 100):
         rows = np.stack([rng.integers(0, q, count, dtype=np.uint64) for q in moduli])
         rows[:, 0] = [q - 1 for q in moduli]
         data = pack_rows(rows, moduli)
@@ -315,10 +315,11 @@ def test_rows_are_packed_to_the_bit():
         unpack_rows(pack_rows(rows, moduli), moduli, count=100)
     with pytest.raises(DamagedData, match=r"take \d+ bytes"):
         unpack_rows(data[:-1], moduli, count=100)
-    odd = bytearray(pack_rows(rows[:1, :3], moduli[:1]))
-    odd[-1] |= 0x80
-    with pytest.raises(DamagedData, match="after the last residue"):
-        unpack_rows(bytes(odd), moduli[:1], count=3)
+    for count in (3, 99):
+        odd = bytearray(pack_rows(rows[:1, :count], moduli[:1]))
+        odd[-1] |= 0x80
+        with pytest.raises(DamagedData, match="after the last residue"):
+            unpack_rows(bytes(odd), moduli[:1], count=count)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from helba.errors import RunFailed
 
-__all__ = ["Stopped", "Workers", "check_stop", "count_cores"]
+__all__ = ["Stopped", "Workers", "check_stop", "count_cores", "quiet_children"]
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -104,7 +104,7 @@ class Workers:
         pool, waiting, pending = self._pool, iter(jobs), dict[Future[Result], Job]()
         try:
             while True:
-                with _quiet_children():
+                with quiet_children():
                     for job in itertools.islice(waiting, JOBS_AHEAD * self.count - len(pending)):
                         pending[pool.submit(function, job)] = job
                 if not pending:
@@ -140,7 +140,7 @@ def _succeeded(future: Future[Any]) -> bool:
 
 
 @contextlib.contextmanager
-def _quiet_children() -> Iterator[None]:
+def quiet_children() -> Iterator[None]:
     """Processes started in here have one thread and never see SIGINT.
 
     The signal mask is inherited, and blocks SIGINT before the first line of Python runs; a handler

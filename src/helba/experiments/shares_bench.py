@@ -14,7 +14,7 @@ from typing import Any
 
 from helba.errors import InvalidInput, RunFailed, require_positive, require_whole
 from helba.experiments.encrypted import peak_memory
-from helba.experiments.pool import ONE_THREAD
+from helba.experiments.pool import quiet_children
 from helba.experiments.progress import note
 from helba.experiments.runner import settings_for
 from helba.experiments.shares_play import describe_shares
@@ -169,7 +169,9 @@ def bench_throughput(
     else:
         # spawned: a fork would copy OpenFHE's random generator
         spawned = multiprocessing.get_context("spawn")
-        with spawned.Pool(processes, initializer=_use_one_thread) as pool:
+        with quiet_children():
+            pool = spawned.Pool(processes)
+        with pool:
             found = pool.starmap(_count, [task] * processes)
     first = found[0]
     return {
@@ -184,11 +186,6 @@ def bench_throughput(
         "peak_memory_bytes": max(each["memory"] or 0 for each in found),
         "parameters": first["parameters"],
     }
-
-
-def _use_one_thread() -> None:
-    """Leave the other cores to the other processes."""
-    os.environ.update(ONE_THREAD)
 
 
 def _count(dim: int, arms: int, users: int | None, seconds: float, security: int) -> dict[str, Any]:

@@ -183,8 +183,9 @@ def evaluate_bits(circuit: Circuit, inputs: Bits) -> Bits:
     wires[0] = True
     wires[1 : 1 + len(inputs)] = inputs
     for step in circuit.steps:
-        left, right = wires[step.inputs].reshape(2, step.gates, -1)
-        wires[step.start : step.stop] = left & right if step.is_and else left ^ right
+        both = wires.take(step.inputs, axis=0)
+        combine = np.logical_and if step.is_and else np.logical_xor
+        combine(both[: step.gates], both[step.gates :], out=wires[step.start : step.stop])
     outputs: Bits = wires[np.concatenate([circuit.user_outputs, circuit.returned_outputs])]
     return outputs
 

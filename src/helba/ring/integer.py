@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -47,10 +48,13 @@ def as_integers(values: Any) -> Integers:
         if not np.issubdtype(array.dtype, np.integer):
             raise InvalidInput("values", f"an array of {array.dtype}", "integers")
         return array.astype(object if array.dtype == np.uint64 else np.int64)
-    if not all(isinstance(each, int | np.integer) for each in array):
+    if not all(issubclass(kind, int | np.integer) for kind in set(map(type, array))):
         raise InvalidInput("values", "numbers that are not whole", "integers")
-    exact = np.array([int(each) for each in array], dtype=object)
-    return exact.astype(np.int64) if largest_of(exact) < 1 << 63 else exact
+    with suppress(OverflowError):
+        narrow = array.astype(np.int64)
+        if largest_of(narrow) < 1 << 63:
+            return narrow
+    return np.array([int(each) for each in array], dtype=object)
 
 
 def largest_of(values: Integers) -> int:

@@ -1,7 +1,8 @@
 """Residues as bytes: each row takes as many bits a number as its modulus has, and not one more.
 
 Eight numbers of b bits take b bytes, so every eighth number begins at the same bit of its byte, and
-is read or written with the others by one strided operation on words of 64 bits.
+is read or written with the others by one strided operation on words of 64 bits. A few numbers are
+quicker as one long integer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from helba.ring.integer import Residues
 __all__ = ["pack_rows", "packed_bytes", "unpack_rows"]
 
 _WORD_BYTES = 8
+_FEW = 64  # numbers that are packed as one integer
 _MOST_SHIFTED = 57  # bits of a number that fit a word wherever in its first byte they begin
 
 
@@ -32,6 +34,9 @@ def pack_rows(rows: Residues, moduli: Sequence[int]) -> bytes:
         return b""
     for row, modulus in zip(rows, moduli, strict=True):
         width = modulus.bit_length()
+        if count <= _FEW:
+            parts.append(_join(row.tolist(), width).to_bytes(_row_bytes(modulus, count), "little"))
+            continue
         packed, words = _make_room(count, width)
         words[:count] = row
         for lane, (start, length) in _pieces(width):
@@ -52,18 +57,35 @@ def unpack_rows(data: bytes | memoryview, moduli: Sequence[int], *, count: int) 
         return rows
     for row, modulus in zip(rows, moduli, strict=True):
         size, width = _row_bytes(modulus, count), modulus.bit_length()
-        packed, words = _make_room(count, width)
-        packed[:size] = np.frombuffer(data, dtype=np.uint8, count=size, offset=offset)
-        for lane, (start, length) in _pieces(width):
-            place, shift = _place(packed, lane * width + start, width=width)
-            words[lane::8] |= ((place >> shift) & _mask(length)) << np.uint64(start)
-        if words[count:].any():
+        if count <= _FEW:
+            row[:], rest = _cut(data[offset : offset + size], count=count, width=width)
+        else:
+            packed, words = _make_room(count, width)
+            packed[:size] = np.frombuffer(data, dtype=np.uint8, count=size, offset=offset)
+            for lane, (start, length) in _pieces(width):
+                place, shift = _place(packed, lane * width + start, width=width)
+                words[lane::8] |= ((place >> shift) & _mask(length)) << np.uint64(start)
+            row[:], rest = words[:count], int(words[count:].any())
+        if rest:
             raise DamagedData("the bits after the last residue are not 0")
-        row[:] = words[:count]
         if int(row.max()) >= modulus:
             raise DamagedData("a residue is not below its modulus")
         offset += size
     return rows
+
+
+def _join(numbers: list[int], width: int) -> int:
+    """One integer of all numbers, the first in its lowest bits."""
+    joined = 0
+    for number in reversed(numbers):
+        joined = joined << width | number
+    return joined
+
+
+def _cut(data: bytes | memoryview, *, count: int, width: int) -> tuple[list[int], int]:
+    """The numbers, and what is above the last one."""
+    joined, mask = int.from_bytes(data, "little"), (1 << width) - 1
+    return [joined >> index * width & mask for index in range(count)], joined >> count * width
 
 
 def _make_room(count: int, width: int) -> tuple[NDArray[np.uint8], Residues]:

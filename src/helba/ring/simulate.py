@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from helba.errors import DamagedData
 from helba.ring.backend import Backend
-from helba.ring.integer import Integers, Residues, residues_of
+from helba.ring.integer import Integers, Residues, largest_of, residues_of
 from helba.ring.key import KEY_ID_BYTES
 from helba.ring.noise import (
     encryption_noise,
@@ -144,7 +144,8 @@ class SimulatedBackend(Backend):
         if not (isinstance(first, _Exact) and isinstance(second, _Exact)):
             return _Dense(first.dense.coefficients + second.dense.coefficients, noise)
         if np.array_equal(first.places, second.places):
-            return _Exact(first.values + second.values, first.places, self._degree, noise)
+            added = _addable(first.values) + _addable(second.values)
+            return _Exact(added, first.places, self._degree, noise)
         places = np.union1d(first.places, second.places)
         total = np.zeros(len(places), dtype=object)
         for each in (first, second):
@@ -191,10 +192,8 @@ class SimulatedBackend(Backend):
 
     def automorphism(self, body: Any, *, evaluation: Any, exponent: int) -> Any:
         """Send X^i to X^(i exponent), whose sign changes each time it goes around."""
-        powers = np.arange(self._degree) * exponent % (2 * self._degree)
-        signs = np.where(powers < self._degree, 1.0, -1.0)
-        moved = np.zeros(self._degree)
-        moved[powers % self._degree] = signs * body.dense.coefficients
+        sources, signs = _automorphism(self._degree, exponent)
+        moved = signs * body.dense.coefficients[sources]
         return _Dense(moved, math.hypot(body.noise, switching_noise(self.parameters, primes=3)))
 
     def drop(self, body: Any, *, primes: int) -> Any:
@@ -235,10 +234,13 @@ class SimulatedBackend(Backend):
         if isinstance(payload, _Dense):
             coefficients: bytes = payload.coefficients.astype("<f8").tobytes()
             return b"\x00" + _NOISE.pack(payload.noise) + coefficients
-        numbers = [int(v).to_bytes(_EXACT_BYTES, "little", signed=True) for v in payload.values]
+        if payload.values.dtype == object:
+            mark, numbers = b"\x01", b"".join(map(_dump_wide, payload.values))
+        else:
+            mark, numbers = b"\x02", payload.values.astype("<i8").tobytes()
         places: bytes = payload.places.astype("<u4").tobytes()
-        head = b"\x01" + _NOISE.pack(payload.noise) + _COUNT.pack(len(numbers))
-        return head + places + b"".join(numbers)
+        count = _COUNT.pack(len(payload.places))
+        return mark + _NOISE.pack(payload.noise) + count + places + numbers
 
     def load(
         self,
@@ -260,8 +262,8 @@ class SimulatedBackend(Backend):
         (noise,) = _NOISE.unpack_from(data, 1)
         if not (math.isfinite(noise) and noise >= 0):
             raise DamagedData("the simulated ciphertext has no noise that makes sense")
-        if data[0] == 1:
-            return self._load_exact(data[_HEAD_BYTES:], noise)
+        if data[0] in (1, 2):
+            return self._load_exact(data[_HEAD_BYTES:], noise, wide=data[0] == 1)
         if data[0] != 0 or len(data) != _HEAD_BYTES + 8 * self._degree:
             raise DamagedData("the simulated ciphertext has another length")
         coefficients = np.frombuffer(data[_HEAD_BYTES:], dtype="<f8").astype(np.float64)
@@ -269,19 +271,23 @@ class SimulatedBackend(Backend):
             raise DamagedData("a simulated coefficient is not finite")
         return _Dense(coefficients, noise)
 
-    def _load_exact(self, data: memoryview, noise: float) -> _Exact:
+    def _load_exact(self, data: memoryview, noise: float, *, wide: bool) -> _Exact:
         if len(data) < _COUNT.size:
             raise DamagedData("the simulated ciphertext has another length")
         (count,) = _COUNT.unpack_from(data)
-        if count > self._degree or len(data) != _COUNT.size + count * (4 + _EXACT_BYTES):
+        size = _EXACT_BYTES if wide else 8
+        if count > self._degree or len(data) != _COUNT.size + count * (4 + size):
             raise DamagedData("the simulated ciphertext has another length")
         start = _COUNT.size + 4 * count
         places = np.frombuffer(data[_COUNT.size : start], dtype="<u4").astype(np.intp)
         if len(np.unique(places)) != count or (places >= self._degree).any():
             raise DamagedData("the places of a simulated ciphertext are not distinct")
+        if not wide:
+            narrow = np.frombuffer(data[start:], dtype="<i8").astype(np.int64)
+            return _Exact(narrow, places, self._degree, noise)
         values = np.empty(count, dtype=object)
         for index in range(count):
-            piece = data[start + index * _EXACT_BYTES : start + (index + 1) * _EXACT_BYTES]
+            piece = data[start + index * size : start + (index + 1) * size]
             values[index] = int.from_bytes(piece, "little", signed=True)
         return _Exact(values, places, self._degree, noise)
 
@@ -308,12 +314,29 @@ class SimulatedBackend(Backend):
         return np.where(residues > modulus // 2, residues - modulus, residues)
 
 
+def _addable(values: Integers) -> Integers:
+    """The same integers, as Python's where a sum of two could be past 63 bits."""
+    return values.astype(object) if largest_of(values) >> 62 else values
+
+
+def _dump_wide(value: Any) -> bytes:
+    return int(value).to_bytes(_EXACT_BYTES, "little", signed=True)
+
+
 def _whole(values: NDArray[np.float64]) -> Integers:
     """The nearest integers; two of them can be added."""
     rounded = np.rint(values)
     if float(np.abs(rounded).max()) < 2.0**62:
         return rounded.astype(np.int64)
     return np.array([int(each) for each in rounded], dtype=object)
+
+
+@lru_cache(maxsize=16)
+def _automorphism(degree: int, exponent: int) -> tuple[Places, NDArray[np.float64]]:
+    """For every coefficient of the result: the one that it was, and its sign."""
+    powers = np.arange(degree) * exponent % (2 * degree)
+    sources = np.argsort(powers % degree)
+    return sources, np.where(powers < degree, 1.0, -1.0)[sources]
 
 
 @lru_cache(maxsize=16)
