@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
+import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,55 +22,199 @@ PLACES = np.arange(4)
 VALUES = np.array([1, -2, 3, 1 << 40])
 
 
+@pytest.fixture
+def thread():
+    """The module, with two threads; a machine with one core has them as well."""
+    pytest.importorskip("openfhe")
+    from helba.ring.ckks import thread
+
+    thread.set_threads("2")
+    yield thread
+    thread.set_threads(os.environ.get("OMP_NUM_THREADS"))
+
+
+def meet():
+    """A call that ends only if another one runs at the same time."""
+    meeting = threading.Barrier(2, timeout=30)
+    return meeting.wait
+
+
 @pytest.mark.ckks
-def test_calls_return_in_order_and_use_the_threads_there_are() -> None:
-    from helba.ring.ckks.thread import run_all, set_threads
+def test_calls_return_in_order_and_use_the_threads_there_are(thread):
+    wait = meet()
 
-    set_threads("2")
-    try:
-        meeting = threading.Barrier(2, timeout=30)  # passed only if two calls run at once
+    def call(number):
+        if number < 2:
+            wait()
+        return number, threading.get_ident()
 
-        def call(number: int) -> tuple[int, str]:
-            if number < 2:
-                meeting.wait()
-            return number, threading.current_thread().name
-
-        found = run_all([lambda number=number: call(number) for number in range(5)])
-    finally:
-        set_threads(None)
+    found = thread.run_all([partial(call, number) for number in range(5)])
     assert [number for number, _ in found] == list(range(5))
-    assert len({name for _, name in found}) == 2
+    assert len({ident for _, ident in found}) == 2
 
 
 @pytest.mark.ckks
-def test_call_that_fails_is_raised_when_all_others_have_ended() -> None:
-    from helba.ring.ckks.thread import run_all, set_threads
+@pytest.mark.parametrize("failing", [0, 1])
+def test_call_that_fails_is_raised_when_all_that_began_have_ended(thread, failing):
+    wait, ended = meet(), []
 
-    ended: list[int] = []
+    def call(number):
+        wait()
+        if number == failing:
+            raise ValueError("one of them")
+        time.sleep(0.05)
+        ended.append(number)
 
-    def fail() -> None:
-        raise ValueError("one of them")
-
-    for calls in ([fail, lambda: ended.append(1)], [lambda: ended.append(1), fail]):
-        set_threads("2")
-        try:
-            with pytest.raises(ValueError, match="one of them"):
-                run_all(calls)
-        finally:
-            set_threads(None)
-    assert ended == [1, 1]
+    with pytest.raises(ValueError, match="one of them"):
+        thread.run_all([partial(call, 0), partial(call, 1)])
+    assert ended == [1 - failing]
 
 
 @pytest.mark.ckks
-def test_helpers_do_not_wait_for_each_other() -> None:
-    from helba.ring.ckks.thread import run_all, set_threads
+def test_first_of_two_failures_is_raised(thread):
+    wait = meet()
 
-    set_threads("2")
+    def fail(number):
+        wait()
+        raise ValueError(f"number {number}")
+
+    for _ in range(20):
+        with pytest.raises(ValueError, match="number 0"):
+            thread.run_all([partial(fail, 0), partial(fail, 1)])
+
+
+class Secret:
+    """Something that a weak reference can follow."""
+
+
+@pytest.mark.ckks
+def test_nothing_of_a_call_is_kept_when_it_has_failed(thread):
+    def fail(secret, wait):
+        wait()
+        raise ValueError("no" if secret else "never")
+
+    secret, wait = Secret(), meet()
+    seen = weakref.ref(secret)
+    gc.disable()  # it is gone at once, not when cycles are looked for
     try:
-        inner = [lambda: 1, lambda: 2, lambda: 3]
-        assert run_all([lambda: run_all(inner)] * 4) == [[1, 2, 3]] * 4
+        with contextlib.suppress(ValueError):
+            thread.run_all([partial(fail, secret, wait), partial(fail, secret, wait)])
+        del secret
+        thread.run_all([meet_both := meet(), meet_both])  # the helper has taken other work since
+        assert seen() is None
     finally:
-        set_threads(None)
+        gc.enable()
+
+
+@pytest.mark.ckks
+def test_calls_within_calls_wait_for_no_helper(thread):
+    inner = [lambda: 1, lambda: 2, lambda: 3]
+    assert thread.run_all([lambda: thread.run_all(inner)] * 4) == [[1, 2, 3]] * 4
+
+
+@pytest.mark.ckks
+def test_caller_does_all_of_it_while_helpers_are_late(thread, monkeypatch):
+    class Late(thread._Helpers):
+        def _help(self):
+            pass
+
+    monkeypatch.setattr(thread, "_helpers", Late())
+    assert thread.run_all([lambda: 1, lambda: 2]) == [1, 2]
+
+
+@pytest.mark.ckks
+def test_caller_does_all_of_it_where_no_thread_can_be_started(thread, monkeypatch):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    helpers = thread._Helpers()
+    monkeypatch.setattr(thread, "_helpers", helpers)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert thread.run_all([lambda: 1, lambda: 2]) == [1, 2]
+    assert helpers._offers.empty()
+
+
+@pytest.mark.ckks
+def test_interrupt_comes_through_when_helpers_have_ended(thread):
+    wait, ended = meet(), []
+
+    def helped():
+        wait()
+        time.sleep(0.3)
+        ended.append(True)
+
+    def call():
+        if threading.current_thread() is threading.main_thread():
+            wait()
+            threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        else:
+            helped()
+
+    with pytest.raises(KeyboardInterrupt):
+        thread.run_all([call, call])
+    assert ended == [True]
+
+
+LEFT = """
+import atexit, threading
+import numpy as np
+from helba.ring import Opener, insecure_parameters, make_keys, Ring
+from helba.ring.ckks.thread import set_threads
+keys = make_keys(insecure_parameters(9))
+opener, ring = Opener(keys.secret, public_key=keys.public), Ring(keys.public)
+made = ring.encrypt([5], places=[0], scale=1.0, peak=8.0)
+def read():
+    print(opener.decrypt(made, places=[0])[0] // 2**12)
+set_threads("2")
+read()
+atexit.register(read)
+def late():
+    threading.main_thread().join()
+    read()
+threading.Thread(target=late).start()
+"""
+
+
+@pytest.mark.ckks
+def test_threads_and_handlers_that_outlive_the_main_thread_can_compute():
+    ran = subprocess.run(
+        [sys.executable, "-c", LEFT], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert len(ran.stdout.split()) == 3
+    assert not ran.stderr
+
+
+FORKED = """
+import os, sys
+from helba.errors import EngineError
+from helba.ring import Move, Opener, Rearrangement, Ring, insecure_parameters, make_keys
+from helba.ring.ckks.thread import set_threads
+keys = make_keys(insecure_parameters(9))
+opener, ring = Opener(keys.secret, public_key=keys.public), Ring(keys.public)
+made = ring.drop(ring.encrypt([5], places=[0], scale=1.0, peak=8.0), primes=2)
+opening, _ = ring.open(made, places=[0])
+set_threads("2")
+share = opener.receive(opening, places=[0])
+moved = Rearrangement([Move([0], [0])])
+opener.reopen(share, rearrangements=[moved, moved])  # helpers have begun
+child = os.fork()
+if not child:
+    opener.receive(opening, places=[0])
+    try:
+        opener.reopen(share, rearrangements=[moved, moved])
+    except EngineError as error:
+        os._exit(7 if "forked" in str(error) else 1)
+    os._exit(2)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.ckks
+def test_forked_child_is_told_so_and_does_not_wait_for_helpers():
+    ran = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.split() == ["7"]
 
 
 @pytest.mark.ckks
@@ -100,19 +250,18 @@ def test_threads_encrypt_with_randomness_of_their_own() -> None:
 
 @pytest.mark.ckks
 @pytest.mark.parametrize(("wanted", "threads"), [("1", 1), ("2", 2), ("64", 4)])
-def test_threads_are_those_of_the_environment_and_openfhe_gets_one(
-    wanted: str, threads: int
-) -> None:
+def test_threads_are_those_of_the_environment_and_openfhe_gets_one(wanted, threads):
     asked = subprocess.run(
         [
             sys.executable,
             "-c",
-            "import os, helba.ring.ckks.backend, helba.ring.ckks.thread as thread;"
-            "print(thread._threads, os.environ['OMP_NUM_THREADS'])",
+            "import ctypes, os, helba.ring.ckks.backend, helba.ring.ckks.thread as thread;"
+            "openmp = ctypes.CDLL('libgomp.so.1', mode=os.RTLD_NOLOAD | os.RTLD_NOW);"
+            "print(thread._threads, openmp.omp_get_max_threads(), os.environ['OMP_NUM_THREADS'])",
         ],
         env={**os.environ, "OMP_NUM_THREADS": wanted},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert asked.stdout.split() == [str(threads), "1"]
+    assert asked.stdout.split() == [str(threads), "1", wanted]  # children get what was wanted

@@ -7,6 +7,7 @@ Python's integers, in the ring's integers.
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -209,14 +210,20 @@ def ring_kernel_names(only: str = "") -> list[str]:
 def measure_ring_kernels(
     names: Sequence[str], *, repetitions: int = 15
 ) -> dict[str, RingKernelResult]:
-    """Run these kernels in turns on both backends."""
+    """Run these kernels in turns on both backends, on one thread."""
     require_whole("repetitions", repetitions, least=1, most=1000)
     parties = {name: _Parties(name) for name in ("openfhe", "simulate")}
+    from helba.ring.ckks.thread import set_threads  # it loads OpenFHE, as the parties did
+
     found = {}
-    with Progress("ring", total=len(names), unit="kernels") as progress:
-        for name in names:
-            found[name] = _measure(name, parties, repetitions=repetitions)
-            progress.advance()
+    set_threads("1")
+    try:
+        with Progress("ring", total=len(names), unit="kernels") as progress:
+            for name in names:
+                found[name] = _measure(name, parties, repetitions=repetitions)
+                progress.advance()
+    finally:
+        set_threads(os.environ.get("OMP_NUM_THREADS"))
     return found
 
 
