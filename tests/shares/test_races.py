@@ -250,8 +250,9 @@ def trace_world(opener, **others) -> World:
     )
 
 
-def test_test_in_flight_at_adoption_is_dropped(opener):
-    world = trace_world(opener, growth=4.0)
+@pytest.mark.parametrize("threshold", [1.7, 0.5])  # the test says no, or yes
+def test_test_in_flight_at_adoption_is_dropped(opener, threshold):
+    world = trace_world(opener, growth=4.0, trace_threshold=threshold)
     (member,) = world.users
     held: list = []
     world.rules.append(hold("Verdict", held, subject="test"))
@@ -261,14 +262,19 @@ def test_test_in_flight_at_adoption_is_dropped(opener):
     for _ in range(4):  # growth makes an update due
         world.report(member, (0.99, 0.0), 1.0)
     world.settle()
+    assert world.server.status().updates == 1
+    world.report(member, (0.99, 0.0), 1.0)  # too little for the growth rule, or the trace's
+    world.settle()
     status = world.server.status()
-    assert status.updates == 1
     assert world.server._find("test") is not None
+    world.rules.clear()
     world.flight += held
     world.settle()
-    assert world.server.status().tests == status.tests + 1
+    # the old test is over, and one that sees the report says no: it starts nothing either
+    assert world.server.status().tests == status.tests + 2
     assert world.server.status().updates == 1
-    assert world.server._state.cleared == world.server.learned.batch.samples == 5
+    assert world.server.learned.batch.samples == 5
+    assert world.server._state.cleared == 6
     world.check_sums()
 
 

@@ -15,7 +15,7 @@ import pytest
 from helba.garbling.builder import TRUE
 from helba.garbling.share_range import ShareRange
 from helba.shares.deployment import SharesDeployment
-from helba.shares.message import Answer, Refusal, Work
+from helba.shares.message import SIGN_SEED_BYTES, Answer, Refusal, Work
 from tests.shares.cheating import (
     altering,
     boxed_badly,
@@ -105,6 +105,21 @@ def test_ask_out_of_range_is_found_by_random_sums(crafted):
     answers = ask_together(world, lambda ask: shifted(ask, shifts), rng)
     assert count_wrong(answers) == 0
     assert answers[CHEAT][0] == 0
+
+
+def test_signs_of_sums_are_drawn_anew_when_the_shares_have_arrived():
+    """Who knew them before could make numbers whose sums are all in range."""
+    world = make_world(arms=30, users=1)
+    member, contexts = world.users[0], draw_contexts(np.random.default_rng(3), world.plan.settings)
+    ask = member.user.ask(contexts)
+    for _ in range(20):
+        world.post(member, ask)
+        world.settle()
+    told = [parcel.message.signs for parcel in world.log if parcel.kind == "Pads"]
+    assert len(set(told)) == len(told) == 20
+    assert {len(each) for each in told} == {SIGN_SEED_BYTES}
+    bits = np.unpackbits(np.frombuffer(b"".join(told), dtype=np.uint8))
+    assert abs(bits.mean() - 0.5) * 2.0 * np.sqrt(len(bits)) < 6.0  # false alarm: 2e-9
 
 
 def test_several_asks_out_of_range_leave_the_others_alone():
