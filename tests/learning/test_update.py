@@ -14,13 +14,14 @@ import pytest
 
 from helba.garbling import build_report_check
 from helba.learning.exchange import Stack
-from helba.learning.plan import INVERSE_ERROR, OPENERS, Batch
+from helba.learning.plan import INVERSE_ERROR, OPENERS, RESOLUTION, Batch
 from helba.learning.update import encrypt_report, fold_report
 from helba.learning.update_plan import UpdatePlan, UpdateTerms
 from helba.ring import DEVIATIONS
 from tests.learning.driving import (
     INVERSE_SCALE,
     History,
+    Updated,
     assert_certified,
     draw_reports,
     make_plan,
@@ -221,22 +222,33 @@ def test_model_has_the_integers_of_numpys_model(dim):
     assert np.abs(entries - expected).max() <= FEW_UNITS
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_model_scores_are_within_the_plans_resolution(backend):
-    """Scores by the model's integers against the index that numpy has, over the score's range."""
-    world = make_small(8, backend=backend)
-    update, ran, _ = update_once(world, reports=6)
+def measure_scores(world, update, ran):
+    """How far scores by the model's integers are from those of w and X before, over the range."""
+    settings, weights, d = world.plan.settings, update.weights, update.dim
     w, inverse = read_weights(world, ran.result, update)
-    exact = world.read(ran.steps["model"]["norm"], world.plan.inner(1).model_places[:8])
-    settings, weights = world.plan.settings, update.weights
+    exact = world.read(ran.steps["model"]["norm"], world.plan.inner(1).model_places[:d])
     exact = exact * settings.reward_max * settings.length / settings.ridge
     rows = world.read_rows(ran.result.rows)
-    contexts = np.random.default_rng(5).normal(size=(200, 8))
+    contexts = np.random.default_rng(5).normal(size=(200, d))
     contexts /= np.linalg.norm(contexts, axis=1, keepdims=True)
-    off = contexts @ (w - exact)
-    off += weights.gamma / 2.0 * ((contexts @ (inverse - rows)) * contexts).sum(axis=1)
-    assert np.abs(off).max() <= update.resolution / 2.0 * weights.span
+    quadratic = ((contexts @ (inverse - rows)) * contexts).sum(axis=1) / settings.ridge
+    off = contexts @ (w - exact) + weights.gamma / 2.0 * quadratic
+    return np.abs(off).max() / weights.span
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_model_scores_are_within_the_plans_resolution(backend):
+    world = make_small(8, backend=backend)
+    update, ran, _ = update_once(world, reports=6)
+    assert measure_scores(world, update, ran) <= update.resolution / 2.0
     assert update.resolution <= 1.1e-4
+
+
+def test_resolution_counts_the_openers_noise_where_it_is_most_of_it():
+    (done,) = run_stretch(1_000_000, updates=1)
+    assert done.update.resolution > 10.0 * RESOLUTION
+    found = measure_scores(make_stretched(), done.update, done.ran)
+    assert RESOLUTION / 2.0 < found <= done.update.resolution / 2.0
 
 
 def test_reopened_inverse_is_symmetrised():
@@ -358,12 +370,16 @@ def test_design_error_does_not_accumulate_over_a_hundred_updates(opener):
     assert max(residuals[-10:]) <= 1.5 * max(residuals[:10])
 
 
+def make_stretched():
+    return make_world(make_settings(32, horizon=1_001_000, ratio=30.0))
+
+
 def run_stretch(samples, *, updates):
     """Updates of the public schedule from so many reports on; d = 32, L^2/lambda = 30, T = 10^6.
 
     They begin with an inverse as bad as an update may leave it, and sums with all folds' errors.
     """
-    world = make_world(make_settings(32, horizon=1_001_000, ratio=30.0))
+    world = make_stretched()
     plan, ridge = world.plan, world.plan.settings.ridge
     rng, history = np.random.default_rng(samples), History(plan)
     history.add(draw_reports(rng, plan, 50), times=samples // 50)
@@ -378,21 +394,22 @@ def run_stretch(samples, *, updates):
         sums = history.add(draw_reports(rng, plan, update.terms.unseen))
         growth = world.encrypt_sum(sums, reports=update.terms.unseen, rng=rng)
         ran = world.update(learned, growth, update)
-        yield assert_certified(world, ran, history, update)
+        residual = assert_certified(world, ran, history, update)
+        yield Updated(update=update, ran=ran, history=history, residual=residual)
         learned = ran.result
 
 
 @pytest.mark.parametrize("samples", [1_000, 1_000_000])
 def test_update_after_a_million_reports_of_a_small_ridge_keeps_its_certificates(samples):
-    (residual,) = run_stretch(samples, updates=1)
-    assert residual < 0.01
+    (done,) = run_stretch(samples, updates=1)
+    assert done.residual < 0.01
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("samples", [1_000, 10_000, 100_000, 1_000_000])
 def test_inverse_stays_good_up_to_a_million_reports_of_a_small_ridge(samples):
     """Stretches of the schedule, whose updates at such a ridge are a hundred thousand."""
-    residuals = list(run_stretch(samples, updates=20))
+    residuals = [done.residual for done in run_stretch(samples, updates=20)]
     assert max(residuals) < 0.01
     assert max(residuals[-5:]) <= 2.0 * max(residuals[:5])
 

@@ -142,6 +142,39 @@ def test_fewer_arms_than_announced_never_name_a_missing_one(engine, opener):
         world.learn(world.users[0], rng, count=1)
 
 
+def test_missing_arm_is_not_named_where_all_others_have_scores_below_zero(opener):
+    settings = make_settings(2, 6, noise=0.01, parameter_bound=0.5, growth=3.0)
+    world = World(make_deployment(settings, opener=opener))
+    (member,) = world.users
+    for _ in range(64):
+        world.report(member, (0.9, 0.1), -0.4)
+        world.settle()
+    contexts = [(0.5, 0.0), (0.3, 0.05), (0.8, 0.1)]
+    assert max(world.scores(contexts)) < 0
+    assert world.recommend(member, contexts) == world.best(contexts) == 1
+
+
+def test_full_product_of_asks_is_exact():
+    """At the sizes of 128 bits: as many users as the plan puts side by side; the grid is theirs."""
+    settings = make_settings(2, 2)
+    world = World(make_deployment(settings, opener="authority", log2=None))
+    assert world.plan.lanes == 819
+    rng, (member,) = np.random.default_rng(9), world.users
+    world.learn(member, rng, count=4)
+    rows = [draw_contexts(rng, settings) for _ in range(world.plan.lanes)]
+    names = [member.user.ask(contexts) for contexts in rows]
+    for each in names:
+        world.post(member, each)
+    while world.flight:  # all of them wait before the first is scored
+        world.deliver(world.flight.pop(0))
+    world.settle()
+    tasks = [parcel for parcel in world.log if parcel.kind == "CompareTask"]
+    assert [each.message.work.count for each in tasks if each.subject == "ask"] == [819]
+    model = world.model()
+    for each, contexts in zip(names, rows, strict=True):
+        assert member.arms[each.name] == world.best(contexts, model)
+
+
 # -- full security
 
 

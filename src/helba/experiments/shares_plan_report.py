@@ -20,10 +20,13 @@ from helba.learning.cost import (
     score_opening_bytes,
     typical_update,
 )
-from helba.learning.plan import SharesPlan
+from helba.learning.exchange import Exchange
+from helba.learning.plan import LOG2_REOPENED, LOG2_TEST_SCALE, SharesPlan
+from helba.learning.update import TestPlan, TestTerms
 from helba.learning.update_plan import UpdatePlan
 from helba.ring import DEVIATIONS
 from helba.ring.noise import encryption_noise
+from helba.ring.pad import SHARE_MODULUS
 from helba.ring.reopening import LIFT_FAILURE
 from helba.ring.security import describe_ring, max_log2_qp
 from helba.ring.wire import ciphertext_bytes
@@ -161,18 +164,48 @@ def _memory_bytes(plan: SharesPlan, update: UpdatePlan) -> int:
 
 
 def _failure(plan: SharesPlan, update: UpdatePlan) -> float:
-    """The probability that any reopening of the horizon goes around the modulus."""
-    total = 0.0
+    """The probability that shares of anything in the horizon go around the modulus.
+
+    That is of all updates, of a test and a report a round, and of asks that came as shares.
+    """
+    horizon = plan.settings.horizon
+    total = plan.most_updates(horizon) * math.fsum(
+        _exchange_failure(plan, exchange)
+        for step in count_update_exchanges(update)
+        for exchange in update.exchanges(step)
+    )
+    if plan.most_tested:
+        terms = TestTerms(batch=0, unseen=1, untested=1)
+        largest = max(plan.most_tested * plan.sum_scale, 2.0**LOG2_TEST_SCALE)
+        total += horizon * _exchange_failure(plan, TestPlan(plan, terms).exchange, peak=largest)
+    if plan.opener == "authority":
+        numbers = plan.settings.arms * plan.rounding.features
+        total += horizon * numbers * _share_failure(plan, plan.grid.feature_multiple)
+        copies = 2 * (plan.settings.dim + 1)
+        total += horizon * copies * (_share_failure(plan, plan.report_multiple) + LIFT_FAILURE)
+    return total
+
+
+def _exchange_failure(
+    plan: SharesPlan, exchange: Exchange, *, peak: float = 2.0**LOG2_REOPENED
+) -> float:
+    """Of one reopening: integers of at most `peak` that are opened, and those encrypted again."""
     modulus = float(plan.parameters.share_modulus)
-    error = DEVIATIONS * encryption_noise(plan.parameters)
-    for step in count_update_exchanges(update):
-        for exchange in update.exchanges(step):
-            for target in exchange.targets:
-                for made in target.rearrangements.values():
-                    peak = target.peak or 2.0**66
-                    total += len(made.targets) * (2.0 * (2.0**66 + error) / modulus + LIFT_FAILURE)
-                    total += len(made.targets) * 2.0 * peak / modulus
-    return total * plan.most_updates(plan.settings.horizon)
+    opened = peak + DEVIATIONS * encryption_noise(plan.parameters)
+    total = 0.0
+    for target in exchange.targets:
+        made = peak if target.peak is None else target.peak
+        for each in target.rearrangements.values():
+            total += len(each.sources) * 2.0 * opened / modulus
+            total += len(each.targets) * (2.0 * made / modulus + LIFT_FAILURE)
+    return total
+
+
+def _share_failure(plan: SharesPlan, multiple: int) -> float:
+    """Of one number that a user shared modulo 2^96, times a multiple."""
+    peak = float(plan.rounding.peak)
+    wrap = 2.0 * peak * multiple / plan.parameters.share_modulus
+    return wrap + (peak + 1.0) / SHARE_MODULUS
 
 
 def _print(deployment: SharesDeployment, report: dict[str, Any]) -> None:
@@ -193,7 +226,7 @@ def _print(deployment: SharesDeployment, report: dict[str, Any]) -> None:
             (
                 "failure",
                 f"2^{math.log2(report['failure_probability']):.1f}",
-                "that a reopening goes wrong, over the horizon; the check finds it",
+                "that shares go around, over the horizon; of updates the check finds it",
             ),
         ],
     )

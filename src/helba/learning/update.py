@@ -311,6 +311,7 @@ def run_update(ring: Ring, update: UpdatePlan, *, learned: Learned, growth: Ciph
         two = _two_minus(ring, update, columns)
         last = number == update.steps
         product = _multiply(ring, layout, stack, two, only=d if last else 2 * d)
+        product = _bounded(product, peak=update.newton_peak)
         if not last:
             columns, stack = yield Reopen(step=f"newton {number}", stacks=(product,))
     rows, columns, test, inverse_part = yield Reopen(step="inverse", stacks=(product,))
@@ -322,6 +323,7 @@ def run_update(ring: Ring, update: UpdatePlan, *, learned: Learned, growth: Ciph
     opened = ring.run_all(
         [partial(_multiply, ring, layout, design, each, only=d) for each in (column, columns)]
     )
+    opened[0] = _bounded(opened[0], peak=update.response_peak)
     rest, mirrored_rest, left, right = yield Reopen(step="residual", stacks=tuple(opened))
     rest, mirrored_rest = (
         _bounded(_add(ring, one, other), peak=update.residual_peak * scale, count=d)
@@ -453,7 +455,9 @@ def _raw(stack: Stack) -> Stack:
     return Stack({k: part.with_scale(1.0) for k, part in stack.parts.items()})
 
 
-def _bounded(stack: Stack, *, peak: float, count: int, norm: float | None = None) -> Stack:
+def _bounded(
+    stack: Stack, *, peak: float, count: int | None = None, norm: float | None = None
+) -> Stack:
     """The same, with a bound that the plan vouches for."""
     return Stack(
         {k: part.within(peak=peak, norm=norm, count=count) for k, part in stack.parts.items()}

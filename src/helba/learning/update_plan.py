@@ -174,6 +174,23 @@ class UpdatePlan:
         """The scale of X (2 - M)."""
         return self.inverse_scale * self.residue_scale / self._prime
 
+    @property
+    def newton_peak(self) -> float:
+        """A bound of what a product of [X; M] and 2 - M opens, in the ring's integers.
+
+        With X = V^(-1/2) Y V^(-1/2) and eigenvalues of Y in [0, 2] those of Y (2 - Y) are at most
+        1: entries of X (2 - M) are at most 1, and those of M (2 - M) the root of cond V. In the
+        first step X lacks its scale, and 2 - M is at most 2.
+        """
+        largest = max(2.0 * ROOM * self.inverse_scale, self.reach * self.residue_scale)
+        return float(largest * self.residue_scale / self._prime)
+
+    @property
+    def response_peak(self) -> float:
+        """A bound of what V w opens, in the ring's integers: g, and what is left of it."""
+        scale = self.plan.design_scale * 2.0**LOG2_ESTIMATE_SCALE / self._prime
+        return float(ROOM * (self.terms.samples + self.residual_peak) * scale)
+
     # -- the new batch
 
     @cached_property
