@@ -252,6 +252,31 @@ def test_report_check_is_box_and_norm(
     assert np.array_equal(got[:, 0], expected)
 
 
+@pytest.mark.parametrize("limit", [1, 5, 31, 63, 100, 127])
+@pytest.mark.parametrize("reward_limit", [1, 64, 127])
+def test_report_check_is_right_for_every_value_and_share(limit, reward_limit):
+    """All numbers of 8 bits as a context and as a reward, each behind every 7th mask."""
+    numbers, masks = np.meshgrid(np.arange(256), np.arange(0, 256, 7))
+    masks = np.repeat(masks.reshape(-1, 1), 2, axis=1)
+    for place in (0, 1):
+        reports = np.zeros_like(masks)
+        reports[:, place] = numbers.reshape(-1)
+        circuit = build_report_check(
+            1, bits=8, limit=limit, reward_limit=reward_limit, leading_bits=1, bound=1
+        )
+        shares = ((reports + masks) % 256).astype(np.uint64), masks.astype(np.uint64)
+        _, returned = evaluate_clear(circuit, evaluator=shares[0], garbler=shares[1])
+        signed = abs((reports + 128) % 256 - 128)
+        small = (signed[:, 0] <= limit) & (signed[:, 1] <= reward_limit)
+        assert np.array_equal(returned[:, 0], small)
+
+
+def test_report_check_of_96_bits_is_not_deep():
+    """One AND after the other through all bits would take 40 microseconds each."""
+    rules = {"limit": 1 << 16, "reward_limit": 1 << 16, "leading_bits": 12, "bound": 1 << 24}
+    assert build_report_check(2, bits=96, **rules).depth < 48
+
+
 @pytest.mark.parametrize("group", [1, 2, 3, 7])
 def test_report_check_of_a_group_is_one_bit(parties, group):
     rng = np.random.default_rng(group)

@@ -12,6 +12,7 @@ from helba.garbling.builder import FALSE, CircuitBuilder
 
 __all__ = [
     "add",
+    "add_small",
     "all_of",
     "exceeds",
     "less_than",
@@ -50,6 +51,23 @@ def add(builder: CircuitBuilder, left: Wires, right: Wires) -> list[int]:
         if i + 1 < len(left):
             product, base = builder.conjoin(differ[i], entry), left[i]
     return total
+
+
+def add_small(
+    builder: CircuitBuilder, left: Wires, right: Wires, *, bits: int
+) -> tuple[list[int], int]:
+    """Return the lowest `bits` bits of left + right, and whether all others are 0.
+
+    Two ANDs a bit for the others, and no carry through them: where a bit of the sum is 0, the carry
+    out of it is l or r, so that the next one is 0 where l' xor r' is that. (Cortadella, Llaberia,
+    "Evaluation of A + B = K Conditions Without Carry Propagation", IEEE ToC 1992.)
+    """
+    total = add(builder, left[: bits + 1], right[: bits + 1])
+    zeros = [builder.negate(each) for each in total[bits:]]
+    for i in range(bits + 1, len(left)):
+        carry = builder.disjoin(left[i - 1], right[i - 1])
+        zeros.append(builder.negate(builder.xor(builder.xor(left[i], right[i]), carry)))
+    return total[:bits], all_of(builder, zeros)
 
 
 def less_than(builder: CircuitBuilder, left: Wires, right: Wires, *, signed: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from helba.errors import InvalidInput, require_whole
-from helba.garbling.arithmetic import all_of, exceeds, square_sum, values_of
+from helba.garbling.arithmetic import add_small, all_of, exceeds, square_sum, values_of
 from helba.garbling.builder import CircuitBuilder, join_copies
 from helba.garbling.circuit import MAX_BITS, Circuit, ShareGroup
 
@@ -121,15 +121,19 @@ def build_report_check(
     magnitude_bits = int(limit).bit_length()
     _require_leading(bits=bits, magnitude_bits=magnitude_bits, leading_bits=leading_bits)
     require_whole("bound", bound, least=0, most=1 << 63)
-    builder = CircuitBuilder(ShareGroup(dim + 1, bits))
-    values = values_of(builder)
-    magnitudes = [_take_magnitude(builder, value) for value in values]
+    low_bits = 1 + max(magnitude_bits, int(reward_limit).bit_length())
+    # Values in range, 2^(low_bits - 1) added, have low_bits bits; the highest one is not the sign.
+    builder = CircuitBuilder(ShareGroup(dim + 1, bits, offset=1 << (low_bits - 1)))
+    verdicts, magnitudes = [], []
     limits = [limit] * dim + [reward_limit]
-    # |v| is the magnitude for v >= 0, and one more for v < 0.
-    verdicts = [
-        builder.negate(exceeds(builder, magnitude, largest, plus=value[-1]))
-        for value, magnitude, largest in zip(values, magnitudes, limits, strict=True)
-    ]
+    for own, other, largest in zip(builder.evaluator, builder.garbler, limits, strict=True):
+        (*value, positive), small = add_small(builder, own, other, bits=low_bits)
+        negative = builder.negate(positive)
+        magnitude = _take_magnitude(builder, [*value, negative])
+        # |v| is the magnitude for v >= 0, and one more for v < 0.
+        above = exceeds(builder, magnitude, largest, plus=negative)
+        verdicts += [small, builder.negate(above)]
+        magnitudes.append(magnitude)
     leading = slice(magnitude_bits - leading_bits, magnitude_bits)
     squares = square_sum(builder, [magnitude[leading] for magnitude in magnitudes[:dim]])
     verdicts.append(builder.negate(exceeds(builder, squares, bound)))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -148,18 +148,21 @@ def open_stack(
     ring: Ring, stack: Stack, exchange: Exchange, *, to: Recipient | None
 ) -> tuple[list[Opening], Mask]:
     """Open a stack: the openings for the opener, in order, and the server's mask."""
-    openings, masks = [], {}
-    for number, places in exchange.places.items():
-        if number not in stack.parts:
-            raise EngineError("expected a ciphertext for every polynomial that is opened")
-        opening, masks[number] = ring.open(stack.parts[number], places=places, to=to)
-        openings.append(opening)
-        found = masks[number].carried.noise
-        if found > exchange.noise:
-            raise EngineError(
-                f"expected noise of at most {exchange.noise:.3g} by the plan, got {found:.3g}"
-            )
-    return openings, Mask.join(masks)
+    if not exchange.places.keys() <= stack.parts.keys():
+        raise EngineError("expected a ciphertext for every polynomial that is opened")
+    opened = ring.run_all(
+        [
+            partial(ring.open, stack.parts[number], places=places, to=to)
+            for number, places in exchange.places.items()
+        ]
+    )
+    found = max(mask.carried.noise for _, mask in opened)
+    if found > exchange.noise:
+        raise EngineError(
+            f"expected noise of at most {exchange.noise:.3g} by the plan, got {found:.3g}"
+        )
+    masks = dict(zip(exchange.places, (mask for _, mask in opened), strict=True))
+    return [opening for opening, _ in opened], Mask.join(masks)
 
 
 def reopen_shares(
@@ -168,10 +171,13 @@ def reopen_shares(
     """Do the opener's part: encrypt its share again, target by target."""
     if len(openings) != len(exchange.places):
         raise InvalidInput("openings", len(openings), f"{len(exchange.places)}, by the plan")
-    opened = zip(openings, exchange.places.items(), strict=True)
-    share = Share.join(
-        {number: opener.receive(opening, places=places) for opening, (number, places) in opened}
+    shares = opener.run_all(
+        [
+            partial(opener.receive, opening, places=places)
+            for opening, places in zip(openings, exchange.places.values(), strict=True)
+        ]
     )
+    share = Share.join(dict(zip(exchange.places, shares, strict=True)))
     moved = []
     for target in exchange.targets:
         noisy = opener.add_noise(share, deviation=target.deviation) if target.deviation else share

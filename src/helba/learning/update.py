@@ -207,18 +207,23 @@ def run_fold(ring: Ring, plan: SharesPlan, *, reports: Integers, boxes: tuple[by
     if not in_range:
         return None
     peak, flat = float(plan.rounding.peak), reports.reshape(-1)
-    left, right = (
-        ring.add_shares(
-            pad,
-            flat,
-            places=arrangement.places[:count].reshape(-1),
-            multiple=plan.report_multiple,
-            peak=peak,
-        ).within(norm=2.0**LOG2_REPORT * float(np.sqrt(2.0 * count)) * 1.01)
-        for pad, arrangement in zip(pads, (gram.left_places, gram.right_places), strict=True)
+    made = ring.run_all(
+        [
+            partial(
+                ring.add_shares,
+                pad,
+                flat,
+                places=arrangement.places[:count].reshape(-1),
+                multiple=plan.report_multiple,
+                peak=peak,
+            )
+            for pad, arrangement in zip(pads, (gram.left_places, gram.right_places), strict=True)
+        ]
     )
-    made = ring.product(left, right, terms=count, independent=True)
-    return made.with_scale(plan.sum_scale)
+    norm = 2.0**LOG2_REPORT * float(np.sqrt(2.0 * count)) * 1.01
+    left, right = (each.within(norm=norm) for each in made)
+    total = ring.product(left, right, terms=count, independent=True)
+    return total.with_scale(plan.sum_scale)
 
 
 # -- scores
@@ -250,12 +255,19 @@ def run_shared_scores(
     """
     pads, signs = yield EncryptPads(boxes=boxes)
     flat, peak = asks.reshape(-1), float(plan.rounding.peak)
-    features = [
-        ring.add_shares(
-            pad, flat[index], places=places, multiple=plan.grid.feature_multiple, peak=peak
-        )
-        for pad, (places, index) in zip(pads, groups, strict=True)
-    ]
+    features = ring.run_all(
+        [
+            partial(
+                ring.add_shares,
+                pad,
+                flat[index],
+                places=places,
+                multiple=plan.grid.feature_multiple,
+                peak=peak,
+            )
+            for pad, (places, index) in zip(pads, groups, strict=True)
+        ]
+    )
     result = yield Compare(values=_score(ring, plan, features, model=model), shares=checked(signs))
     return result
 
@@ -267,7 +279,8 @@ def _score(
     grid = plan.grid
     unit = grid.feature_multiple * grid.model_multiple / ring.parameters.moduli[1]
     peak = 2.0**plan.score_bits * unit * 1.01
-    return tuple(ring.product(each, model, peak=peak, independent=True) for each in features)
+    product = partial(ring.product, peak=peak, independent=True)
+    return tuple(ring.run_all([partial(product, each, model) for each in features]))
 
 
 # -- the update test

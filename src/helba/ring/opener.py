@@ -7,10 +7,10 @@ CKKS's error; the server does not know that noise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from helba.errors import InvalidInput, WrongVector, require_whole
 from helba.ring.ciphertext import Ciphertext, describe_share
@@ -25,6 +25,9 @@ from helba.ring.reopening import require_reopenable
 from helba.ring.share import Opening, Share
 
 __all__ = ["Opener"]
+
+
+_Result = TypeVar("_Result")
 
 
 class Opener:
@@ -43,6 +46,10 @@ class Opener:
 
     def __repr__(self) -> str:
         return f"Opener(ring_dim={self.parameters.ring_dim})"
+
+    def run_all(self, calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
+        """Return what independent computations of the opener return, side by side if it can."""
+        return self._backend.run_all(calls)
 
     def receive(self, opening: Opening, *, places: Any) -> Share:
         """Return the share of an opening; `places` are those that the server opened."""
@@ -78,7 +85,7 @@ class Opener:
                 integers[id(share)] = share.integers()
             moved = each.apply(integers[id(share)], places=share.places)
             calls.append(partial(self._encrypt, moved, each.targets))
-        return self._backend.run_all(calls)
+        return self.run_all(calls)
 
     def encrypt_pads(
         self, pads: Any, *, places: Any, multiple: int, scale: float, primes: int = PRIMES

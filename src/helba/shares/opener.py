@@ -13,6 +13,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import nacl.public
@@ -174,15 +175,21 @@ class OpenerParty:
         if kind == "ask":
             task.signs = secrets.token_bytes(SIGN_SEED_BYTES)
             multiple = plan.grid.feature_multiple
-            found = [
-                self._opener.encrypt_pads(
-                    pads[index], places=places, multiple=multiple, scale=float(multiple), primes=2
+            calls = [
+                partial(
+                    self._opener.encrypt_pads,
+                    pads[index],
+                    places=places,
+                    multiple=multiple,
+                    scale=float(multiple),
+                    primes=2,
                 )
                 for places, index in deployment.feature_groups(work.count)
             ]
         else:
-            found = [
-                self._opener.encrypt_pads(
+            calls = [
+                partial(
+                    self._opener.encrypt_pads,
                     pads,
                     places=arrangement.places[: work.count].reshape(-1),
                     multiple=plan.report_multiple,
@@ -190,6 +197,7 @@ class OpenerParty:
                 )
                 for arrangement in (deployment.gram.left_places, deployment.gram.right_places)
             ]
+        found = self._opener.run_all(calls)
         self._keep(message.task, task)
         return Pads(task=message.task, pads=tuple(found), signs=task.signs)
 
@@ -230,14 +238,16 @@ class OpenerParty:
             return None  # repeated
         if len(message.openings) != len(comparison.places):
             raise DamagedData(f"expected {len(comparison.places)} openings for this work")
+        received = self._opener.run_all(
+            [
+                partial(self._opener.receive, opening, places=places)
+                for opening, places in zip(message.openings, comparison.places, strict=True)
+            ]
+        )
         opened: list[Any] = []
-        for opening, places, deviation in zip(
-            message.openings, comparison.places, comparison.deviations, strict=True
-        ):
-            share = self._opener.receive(opening, places=places)
-            if deviation:
-                share = self._opener.add_noise(share, deviation=deviation)
-            opened.append(share.modulo(bits=comparison.bits))
+        for share, deviation in zip(received, comparison.deviations, strict=True):
+            noisy = self._opener.add_noise(share, deviation=deviation) if deviation else share
+            opened.append(noisy.modulo(bits=comparison.bits))
         shares = self._shares(task, opened)
         transfer = self._require_session().begin(comparison.circuit, shares=shares)
         task.opening = transfer.name

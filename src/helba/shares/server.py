@@ -18,6 +18,7 @@ import secrets
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -678,27 +679,35 @@ class Server:
         elif isinstance(needed, Reopen):
             found.expects, found.step = Reopened, needed.step
             found.exchanges = self.deployment.exchanges(found.work, needed.step)
-            openings = []
-            for stack, exchange in zip(needed.stacks, found.exchanges, strict=True):
-                opened, mask = open_stack(self.ring, stack, exchange, to=recipient)
-                openings += opened
-                found.masks.append(mask)
+            stacks = zip(needed.stacks, found.exchanges, strict=True)
+            opened = self.ring.run_all(
+                [partial(open_stack, self.ring, *each, to=recipient) for each in stacks]
+            )
+            found.masks += [mask for _, mask in opened]
             message = ReopenTask(
-                task=found.name, work=found.work, step=needed.step, openings=tuple(openings)
+                task=found.name,
+                work=found.work,
+                step=needed.step,
+                openings=tuple(opening for openings, _ in opened for opening in openings),
             )
         else:
             assert isinstance(needed, Compare)
             found.expects = Transfer
             found.shares = needed.shares
             places = self.deployment.comparison(found.work).places
-            openings = []
-            for value_, where in zip(needed.values, places, strict=True):
-                opening, mask = self.ring.open(value_, places=where, to=recipient)
+            pairs = self.ring.run_all(
+                [
+                    partial(self.ring.open, each, places=where, to=recipient)
+                    for each, where in zip(needed.values, places, strict=True)
+                ]
+            )
+            for _, mask in pairs:
                 if found.work.subject == "ask":
                     self._require_grid(mask)
-                openings.append(opening)
                 found.masks.append(mask)
-            message = CompareTask(task=found.name, work=found.work, openings=tuple(openings))
+            message = CompareTask(
+                task=found.name, work=found.work, openings=tuple(opening for opening, _ in pairs)
+            )
         return [Envelope(to=found.opener, message=message)]
 
     def _require_grid(self, mask: Mask) -> None:
