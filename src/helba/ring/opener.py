@@ -91,19 +91,37 @@ class Opener:
         self, pads: Any, *, places: Any, multiple: int, scale: float, primes: int = PRIMES
     ) -> Ciphertext:
         """Encrypt pads of inputs, times `multiple`, at their places; see `Ring.add_shares`."""
+        return self.encrypt_pads_each(
+            [(pads, places)], multiple=multiple, scale=scale, primes=primes
+        )[0]
+
+    def encrypt_pads_each(
+        self,
+        parts: Sequence[tuple[Any, Any]],
+        *,
+        multiple: int,
+        scale: float,
+        primes: int = PRIMES,
+    ) -> list[Ciphertext]:
+        """Encrypt several arrays of pads, each at its own places; on all threads that there are."""
         require_whole("multiple", multiple, least=1, most=MOST_MULTIPLE)
         require_whole("primes", primes, least=1, most=PRIMES)
-        places = checked_places(places, parameters=self.parameters)
-        numbers = as_integers(pads).astype(object)
-        if len(numbers) != len(places):
-            raise InvalidInput("pads", f"{len(numbers)} of them", f"{len(places)}, one a place")
-        if len(numbers) and not 0 <= min(numbers) <= max(numbers) < SHARE_MODULUS:
-            raise InvalidInput("pads", "one outside", "from 0 to 2^96 - 1")
-        fresh = self._encrypt(numbers * multiple, places).with_scale(scale)
-        body = fresh.body
-        if primes != PRIMES:
-            body = self._backend.drop(body, primes=primes)
-        return replace(fresh, body=body, primes=primes)
+        calls = []
+        for pads, where in parts:
+            places = checked_places(where, parameters=self.parameters)
+            numbers = as_integers(pads).astype(object)
+            if len(numbers) != len(places):
+                raise InvalidInput("pads", f"{len(numbers)} of them", f"{len(places)}, one a place")
+            if len(numbers) and not 0 <= min(numbers) <= max(numbers) < SHARE_MODULUS:
+                raise InvalidInput("pads", "one outside", "from 0 to 2^96 - 1")
+            calls.append(partial(self._encrypt, numbers * multiple, places))
+        made = []
+        for fresh in self.run_all(calls):
+            body = fresh.body
+            if primes != PRIMES:
+                body = self._backend.drop(body, primes=primes)
+            made.append(replace(fresh.with_scale(scale), body=body, primes=primes))
+        return made
 
     def decrypt(self, ciphertext: Ciphertext, *, places: Any) -> Integers:
         """Return message plus error at `places`, exactly: for tests and measurements only."""

@@ -175,29 +175,22 @@ class OpenerParty:
         if kind == "ask":
             task.signs = secrets.token_bytes(SIGN_SEED_BYTES)
             multiple = plan.grid.feature_multiple
-            calls = [
-                partial(
-                    self._opener.encrypt_pads,
-                    pads[index],
-                    places=places,
-                    multiple=multiple,
-                    scale=float(multiple),
-                    primes=2,
-                )
-                for places, index in deployment.feature_groups(work.count)
-            ]
+            found = self._opener.encrypt_pads_each(
+                [(pads[index], places) for places, index in deployment.feature_groups(work.count)],
+                multiple=multiple,
+                scale=float(multiple),
+                primes=2,
+            )
         else:
-            calls = [
-                partial(
-                    self._opener.encrypt_pads,
-                    pads,
-                    places=arrangement.places[: work.count].reshape(-1),
-                    multiple=plan.report_multiple,
-                    scale=1.0,
-                )
-                for arrangement in (deployment.gram.left_places, deployment.gram.right_places)
-            ]
-        found = self._opener.run_all(calls)
+            gram = deployment.gram
+            found = self._opener.encrypt_pads_each(
+                [
+                    (pads, arrangement.places[: work.count].reshape(-1))
+                    for arrangement in (gram.left_places, gram.right_places)
+                ],
+                multiple=plan.report_multiple,
+                scale=1.0,
+            )
         self._keep(message.task, task)
         return Pads(task=message.task, pads=tuple(found), signs=task.signs)
 
