@@ -92,12 +92,14 @@ class Comparison:
 class Ran:
     """What came of a computation: its result, the stacks of every step, and what was compared.
 
-    `values` are the compared values in the plan's numbers, the opener's noise included.
+    `values` are the compared values in the plan's numbers, the opener's noise included. `reach` is
+    the largest integer that was opened over what the plan allows it, errors apart.
     """
 
     result: Any
     steps: Mapping[str, Mapping[str, Stack]]
     values: tuple[float, ...]
+    reach: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,10 +126,12 @@ class World:
         """Run a generator to its end; `wrong` may disturb the stacks that it is sent."""
         taken: dict[str, dict[str, Stack]] = {}
         values: tuple[float, ...] = ()
+        reach = 0.0
         try:
             needed = next(steps)
             while True:
                 if isinstance(needed, Reopen):
+                    reach = max(reach, self.measure(needed.stacks, exchanges(needed.step)))
                     stacks = self.reopen(needed.stacks, exchanges(needed.step))
                     for name, change in (wrong or {}).get(needed.step, {}).items():
                         stacks[name] = change(stacks[name])
@@ -139,7 +143,18 @@ class World:
                     passed, values = self.compare(needed, comparison)
                     needed = steps.send(passed)
         except StopIteration as end:
-            return Ran(result=end.value, steps=taken, values=values)
+            return Ran(result=end.value, steps=taken, values=values, reach=reach)
+
+    def measure(self, stacks, exchanges) -> float:
+        """The largest integer that is to be opened, its error off, over the exchange's peak."""
+        found = 0.0
+        for stack, exchange in zip(stacks, exchanges, strict=True):
+            for number, places in exchange.places.items():
+                part = stack.parts[number]
+                integers = self.reader.decrypt(part, places=places)
+                largest = max(abs(int(each)) for each in integers) - part.error_bound
+                found = max(found, largest / exchange.peak)
+        return found
 
     def reopen(self, stacks, exchanges) -> dict[str, Stack]:
         """Both sides of a reopening; one stack for each target, by its name."""
@@ -477,6 +492,9 @@ def assert_certified(world: World, ran: Ran, history: History, update: UpdatePla
     assert learned.batch.samples == history.samples
     ridge, fresh = settings.ridge, world.fresh_error
     rows = world.read_rows(learned.rows)
+
+    # what was opened is as small as the probability of a failure counts it
+    assert ran.reach <= 1.0
 
     # the inverse, symmetric, and its other copies
     residual = history.measure_residual(rows / ridge)

@@ -21,7 +21,7 @@ from helba.learning.cost import (
     typical_update,
 )
 from helba.learning.exchange import Exchange
-from helba.learning.plan import LOG2_REOPENED, LOG2_TEST_SCALE, SharesPlan
+from helba.learning.plan import SharesPlan
 from helba.learning.update import TestPlan, TestTerms
 from helba.learning.update_plan import UpdatePlan
 from helba.ring import DEVIATIONS
@@ -175,9 +175,8 @@ def _failure(plan: SharesPlan, update: UpdatePlan) -> float:
         for exchange in update.exchanges(step)
     )
     if plan.most_tested:
-        terms = TestTerms(batch=0, unseen=1, untested=1)
-        largest = max(plan.most_tested * plan.sum_scale, 2.0**LOG2_TEST_SCALE)
-        total += horizon * _exchange_failure(plan, TestPlan(plan, terms).exchange, peak=largest)
+        terms = TestTerms(batch=0, unseen=plan.most_tested, untested=1)
+        total += horizon * _exchange_failure(plan, TestPlan(plan, terms).exchange)
     if plan.opener == "authority":
         numbers = plan.settings.arms * plan.rounding.features
         total += horizon * numbers * _share_failure(plan, plan.grid.feature_multiple)
@@ -186,18 +185,19 @@ def _failure(plan: SharesPlan, update: UpdatePlan) -> float:
     return total
 
 
-def _exchange_failure(
-    plan: SharesPlan, exchange: Exchange, *, peak: float = 2.0**LOG2_REOPENED
-) -> float:
-    """Of one reopening: integers of at most `peak` that are opened, and those encrypted again."""
+def _exchange_failure(plan: SharesPlan, exchange: Exchange) -> float:
+    """Of one reopening: of the integers that are opened, and those that are encrypted again."""
     modulus = float(plan.parameters.share_modulus)
-    opened = peak + DEVIATIONS * encryption_noise(plan.parameters)
+    error = DEVIATIONS * encryption_noise(plan.parameters)
     total = 0.0
     for target in exchange.targets:
-        made = peak if target.peak is None else target.peak
+        noise = DEVIATIONS * target.deviation
+        opened = exchange.peak + error + noise
         for each in target.rearrangements.values():
-            total += len(each.sources) * 2.0 * opened / modulus
-            total += len(each.targets) * (2.0 * made / modulus + LIFT_FAILURE)
+            stretch = float(each.stretches.max())
+            units = sum(move.multiple for move in each.moves)
+            wrapped = len(each.sources) * opened + len(each.targets) * (stretch * opened + units)
+            total += 2.0 * wrapped / modulus + len(each.targets) * LIFT_FAILURE
     return total
 
 

@@ -100,11 +100,13 @@ class Target:
 class Exchange:
     """One stack that is opened and reopened as `targets`.
 
-    `noise` is the plan's bound of the error of what is opened: what the deviations rely on.
+    `peak` is the plan's bound of the integers that are opened, `noise` that of their error, which
+    the deviations rely on.
     """
 
     ring_dim: int
     targets: tuple[Target, ...]
+    peak: float = math.inf
     noise: float = math.inf
 
     @cached_property
@@ -152,7 +154,7 @@ def open_stack(
         raise EngineError("expected a ciphertext for every polynomial that is opened")
     opened = ring.run_all(
         [
-            partial(ring.open, stack.parts[number], places=places, to=to)
+            partial(ring.open, stack.parts[number].within(peak=exchange.peak), places=places, to=to)
             for number, places in exchange.places.items()
         ]
     )

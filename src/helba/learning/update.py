@@ -100,8 +100,12 @@ class TestPlan:
             target=plan.trace.left_places,
             factor=scale / plan.context_scale,
         )
-        growth = Target(name="growth", moves=moves, scale=scale)
-        return Exchange(ring_dim=plan.parameters.ring_dim, targets=(growth,))
+        terms = self.terms
+        growth = Target(
+            name="growth", moves=moves, scale=scale, peak=ROOM * terms.unseen * plan.ratio * scale
+        )
+        peak = ROOM * terms.unseen * plan.sum_scale
+        return Exchange(ring_dim=plan.parameters.ring_dim, targets=(growth,), peak=peak)
 
     @property
     def deviation(self) -> float:
@@ -324,7 +328,6 @@ def run_update(ring: Ring, update: UpdatePlan, *, learned: Learned, growth: Ciph
         two = _two_minus(ring, update, columns)
         last = number == update.steps
         product = _multiply(ring, layout, stack, two, only=d if last else 2 * d)
-        product = _bounded(product, peak=update.newton_peak)
         if not last:
             columns, stack = yield Reopen(step=f"newton {number}", stacks=(product,))
     rows, columns, test, inverse_part = yield Reopen(step="inverse", stacks=(product,))
@@ -336,7 +339,6 @@ def run_update(ring: Ring, update: UpdatePlan, *, learned: Learned, growth: Ciph
     opened = ring.run_all(
         [partial(_multiply, ring, layout, design, each, only=d) for each in (column, columns)]
     )
-    opened[0] = _bounded(opened[0], peak=update.response_peak)
     rest, mirrored_rest, left, right = yield Reopen(step="residual", stacks=tuple(opened))
     rest, mirrored_rest = (
         _bounded(_add(ring, one, other), peak=update.residual_peak * scale, count=d)
@@ -468,9 +470,7 @@ def _raw(stack: Stack) -> Stack:
     return Stack({k: part.with_scale(1.0) for k, part in stack.parts.items()})
 
 
-def _bounded(
-    stack: Stack, *, peak: float, count: int | None = None, norm: float | None = None
-) -> Stack:
+def _bounded(stack: Stack, *, peak: float, count: int, norm: float | None = None) -> Stack:
     """The same, with a bound that the plan vouches for."""
     return Stack(
         {k: part.within(peak=peak, norm=norm, count=count) for k, part in stack.parts.items()}

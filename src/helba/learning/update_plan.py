@@ -174,23 +174,6 @@ class UpdatePlan:
         """The scale of X (2 - M)."""
         return self.inverse_scale * self.residue_scale / self._prime
 
-    @property
-    def newton_peak(self) -> float:
-        """A bound of what a product of [X; M] and 2 - M opens, in the ring's integers.
-
-        With X = V^(-1/2) Y V^(-1/2) and eigenvalues of Y in [0, 2] those of Y (2 - Y) are at most
-        1: entries of X (2 - M) are at most 1, and those of M (2 - M) the root of cond V. In the
-        first step X lacks its scale, and 2 - M is at most 2.
-        """
-        largest = max(2.0 * ROOM * self.inverse_scale, self.reach * self.residue_scale)
-        return float(largest * self.residue_scale / self._prime)
-
-    @property
-    def response_peak(self) -> float:
-        """A bound of what V w opens, in the ring's integers: g, and what is left of it."""
-        scale = self.plan.design_scale * 2.0**LOG2_ESTIMATE_SCALE / self._prime
-        return float(ROOM * (self.terms.samples + self.residual_peak) * scale)
-
     # -- the new batch
 
     @cached_property
@@ -333,9 +316,41 @@ class UpdatePlan:
         limits = noises.get(name, (math.inf,) * len(found))
         degree = self.plan.parameters.ring_dim
         return tuple(
-            Exchange(ring_dim=degree, targets=targets, noise=noise)
-            for targets, noise in zip(found, limits, strict=True)
+            Exchange(ring_dim=degree, targets=targets, peak=peak, noise=noise)
+            for targets, peak, noise in zip(found, self._opened_peaks(name), limits, strict=True)
         )
+
+    def _opened_peaks(self, name: str) -> tuple[float, ...]:
+        """Bounds of what a step opens, in the ring's integers, one for each stack.
+
+        V X for the new V: eigenvalues of V^(1/2) X V^(1/2) are up to 1 + e and the trace of what
+        is new, entries up to the root of cond V times that. After the update they are near 1.
+
+        Newton's steps: with X = V^(-1/2) Y V^(-1/2) and eigenvalues of Y in [0, 2] those of
+        Y (2 - Y) are at most 1: entries of X (2 - M) are at most 1, and those of M (2 - M) the root
+        of cond V. In the first step X lacks its scale, and 2 - M is at most 2.
+
+        Estimates: |V^(-1/2) g| is at most the root of n over the ratio, V w is near g.
+        """
+        plan, terms = self.plan, self.terms
+        inverse, residue, response = self.inverse_scale, self.residue_scale, plan.response_scale
+        root = math.sqrt(plan.condition(terms.samples))
+        product = root * (1.0 + INVERSE_ERROR + self.trace) * plan.design_scale * inverse
+        newton = max(2.0 * inverse, self.reach * residue) * residue
+        estimate = (1.0 + self.residual) * math.sqrt(terms.samples / plan.ratio)
+        estimate *= inverse * response
+        column = (terms.samples + self.residual_peak) * plan.design_scale
+        rest = (1.0 + root * self.residual) * plan.design_scale * inverse
+        peaks = {
+            "design": (terms.unseen * plan.sum_scale * self._prime,),
+            "product": (product,),
+            "newton": (newton,),
+            "inverse": (newton,),
+            "estimate": (estimate, terms.samples * response * self._prime),
+            "residual": (column * 2.0**LOG2_ESTIMATE_SCALE, rest),
+            "model": (estimate, estimate),
+        }
+        return tuple(ROOM * peak / self._prime for peak in peaks[name])
 
     def _design(self) -> tuple[tuple[Target, ...], ...]:
         plan, statistic = self.plan, self.plan.statistic
