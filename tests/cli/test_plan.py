@@ -88,6 +88,15 @@ def test_plan_of_shares_gives_people_a_reason_for_each_choice(capsys):
 
 
 @pytest.mark.parametrize(
+    "options", [["--length", "1e-300"], ["--length", "1e300"], ["--ridge", "1e-300"]], ids=str
+)
+def test_plan_refuses_bounds_that_doubles_cannot_hold(options, capsys):
+    assert main([*SHARES, *options]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "length^2/ridge" in line
+
+
+@pytest.mark.parametrize(
     ("options", "told"),
     [
         (["--profile", "shares", "--refresh", "client"], "left out in the profile shares"),

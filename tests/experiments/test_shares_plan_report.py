@@ -45,6 +45,36 @@ def test_plan_counts_every_failure_that_a_run_does(opener, dim, ridge, schedule,
     assert 0.0 < status.failure <= report["failure_probability"] < 1e-6
 
 
+@pytest.mark.parametrize(
+    ("dim", "arms", "schedule", "horizon"),
+    [(2, 2, "trace", 60), (2, 2, "public", 130), (8, 3, "trace", 40), (8, 3, "public", 60)],
+)
+def test_no_update_of_a_run_is_worse_than_the_plan_promises(dim, arms, schedule, horizon):
+    settings = make_settings(
+        dim, arms, ridge=1 / 30, schedule=schedule, growth=0.1, horizon=horizon
+    )
+    bandit, report = open_bandit(settings, engine="simulate")
+    promised, seen, rng = report["certificates"], 0, np.random.default_rng(2)
+    for _ in range(horizon):
+        context = draw_contexts(rng, settings)[0]
+        bandit.update(context, float(context[0]))
+        if bandit.updates == seen:
+            continue
+        seen, update = bandit.updates, bandit.deployment.update_plan(bandit.server.adopted)
+        assert update.residual <= promised["inverse"] < 0.01
+        assert update.estimate_error <= promised["estimate"]
+        assert update.resolution <= report["resolution"] < 1e-4
+        assert update.resolution * update.weights.span <= promised["score"]
+        assert update.weights.radius <= report["radius"]
+    assert seen > 10
+
+
+def test_plan_of_a_million_reports_at_a_small_ridge_promises_a_hundredth():
+    settings = make_settings(32, 4, ridge=1 / 30, schedule="trace", growth=0.1, horizon=10**6)
+    report = describe_plan(SharesDeployment.of(settings))
+    assert report["certificates"]["inverse"] < 0.01
+
+
 @pytest.mark.parametrize("opener", OPENERS)
 def test_failure_grows_with_the_horizon(opener):
     found = [

@@ -12,7 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helba.learning.plan import SharesPlan
 from helba.shares.message import Answer, Receipt, Refusal
+from helba.shares.opener import MOST_TASKS
+from helba.shares.server import MOST_ASKING
 from tests.shares.cheating import altering, deliver_flight
 from tests.shares.world import (
     SERVER,
@@ -299,6 +302,21 @@ def test_test_that_fires_beside_an_update_starts_no_second_one(opener):
     world.settle()
     assert world.server.status().updates == 1
     world.check_sums()
+
+
+def test_update_is_due_with_more_reports_than_newton_bridges_untested(opener, monkeypatch):
+    """Where tests do not keep up: the certificate counts on it."""
+    monkeypatch.setattr(SharesPlan, "most_untested", 3)
+    world = trace_world(opener, growth=30.0)
+    (member,) = world.users
+    world.rules.append(hold("Verdict", [], subject="test"))
+    for count in range(1, 4):
+        assert world.server.status().updates == 0
+        world.report(member, (0.2, 0.0), 0.1)
+        world.settle()
+        assert world.server.samples == count
+    assert world.server.status().updates == 1
+    assert world.server.adopted.untested == 3
 
 
 def test_report_that_comes_during_a_test_is_part_of_the_update_it_starts(opener):
@@ -789,6 +807,7 @@ def test_damaged_tables_lose_no_acknowledged_report():
 
 
 def test_asks_that_wait_for_an_opener_are_begun_a_few_at_a_time(monkeypatch):
+    assert MOST_ASKING < MOST_TASKS  # or the opener forgets tasks that are under way
     monkeypatch.setattr("helba.shares.server.MOST_ASKING", 2)
     settings = make_settings(2, 3)
     world = World(make_deployment(settings, opener="users"))

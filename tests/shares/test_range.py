@@ -82,6 +82,10 @@ def test_ask_out_of_range_changes_nobody_elses_arm(crafted):
     assert answers[CHEAT][0] == 0
     assert world.server.idle
     assert world.helper.opener.bits_returned == before
+    # The server sees that a group of all, and one of three, had such an ask; and no label.
+    aborts = [parcel.message for parcel in world.log if parcel.kind == "Abort"]
+    assert [abort.refused for abort in aborts] == [True, True]
+    assert not any(parcel.kind == "Verdict" for parcel in world.log)
 
 
 @pytest.mark.ckks

@@ -9,15 +9,20 @@ one of these tests with a probability below 1e-6.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import chi2, kstest
 
-from helba.garbling import EvaluatorSession
+from helba.errors import DamagedData, InvalidInput
+from helba.garbling import EvaluatorSession, build_argmax, combine
+from helba.garbling.argmax import name_bits
 from helba.learning.plan import NOISE_FACTOR
 from helba.ring import Opener, Ring
 from helba.ring.pad import SHARE_MODULUS
+from helba.shares import deployment as deployment_module
+from helba.shares import user as user_module
 from helba.shares.box import SealedSeed
 from helba.shares.message import Shared
 from tests.shares.cheating import body_of, deliver_flight
@@ -383,6 +388,46 @@ def test_without_random_colours_the_server_has_the_arm(monkeypatch):
     assert bias(decoding) < 1 < min(bias(column) for column in decoding.T)
     assert {tuple(row) for row in decoding} == {(False, True)}  # arm 2
     assert bias(colours) > 1
+
+
+def read_halves(opener, monkeypatch, *, horizon):
+    """Play rounds; return the bits that the user has when both halves are put together."""
+    told = []
+
+    def record(decoding, colours):
+        told.append(combine(decoding, colours))
+        return told[-1]
+
+    settings, rng = make_settings(2, 5, horizon=horizon), np.random.default_rng(6)
+    with monkeypatch.context() as patch:
+        patch.setattr(user_module, "combine", record)
+        world = World(make_deployment(settings, opener=opener))
+        arms = []
+        for _ in range(12):
+            arms.append(world.recommend(world.users[0], draw_contexts(rng, settings)))
+            world.learn(world.users[0], rng)
+    return told, arms
+
+
+def test_user_gets_the_bits_of_its_arm_and_no_other(opener, monkeypatch):
+    told, arms = read_halves(opener, monkeypatch, horizon=501)
+    assert len(set(arms)) > 2
+    for bits, arm in zip(told, arms, strict=True):
+        assert bits.shape == (1, name_bits(5))
+        assert [int(bit) for bit in bits[0]] == [arm >> i & 1 for i in range(3)]
+
+
+def test_circuit_that_tells_one_bit_more_reaches_no_user(monkeypatch):
+    """Whether the second arm beats the first, say: its answer has not the length of an answer."""
+
+    def build(*arguments, **named):
+        circuit = build_argmax(*arguments, **named)
+        wires = np.append(circuit.user_outputs, circuit.steps[-1].start)
+        return replace(circuit, user_outputs=wires)
+
+    monkeypatch.setattr(deployment_module, "build_argmax", build)
+    with pytest.raises((DamagedData, InvalidInput)):
+        read_halves("users", monkeypatch, horizon=502)
 
 
 def test_user_reads_its_arm_and_nothing_of_the_model(opener):

@@ -17,6 +17,7 @@ from helba.learning.cost import (
     garbled_bytes,
     load_timing,
     report_bytes,
+    sample_updates,
     score_opening_bytes,
     typical_update,
 )
@@ -63,6 +64,7 @@ def describe_plan(deployment: SharesDeployment) -> dict[str, Any]:
     parameters, update, timing = plan.parameters, typical_update(plan), load_timing()
     security = parameters.security or 0
     counts = count_update(update)
+    worst = _certify(plan)
     up, down = _bytes_of_round(deployment)
     round_counts = _count_round(deployment)
     return {
@@ -80,7 +82,7 @@ def describe_plan(deployment: SharesDeployment) -> dict[str, Any]:
         "share_bits": plan.grid.bits,
         "context_bits": plan.rounding.bits,
         "score_bits": plan.score_bits,
-        "resolution": update.resolution,
+        "resolution": worst["resolution"],
         "newton_steps": update.steps,
         "blocks": plan.matrix.products,
         "products_per_update": counts.products,
@@ -101,12 +103,25 @@ def describe_plan(deployment: SharesDeployment) -> dict[str, Any]:
         "estimated_seconds_per_update": timing.predict(counts, parameters=parameters),
         "calibration": timing.note,
         "failure_probability": _failure(plan, update),
-        "certificates": {
-            "inverse": update.residual,
-            "estimate": update.estimate_error,
-            "score": update.resolution * update.weights.span,
-        },
+        "radius": worst["radius"],
+        "certificates": {name: worst[name] for name in ("inverse", "estimate", "score")},
         "counts": {"round": asdict(round_counts), "update": asdict(counts)},
+    }
+
+
+def _certify(plan: SharesPlan) -> dict[str, float]:
+    """Return the worst certificates of all updates up to the horizon, and the radius there.
+
+    All of them grow with the reports, but for steps of scales and of Newton's: so updates are
+    looked at from the first to the horizon.
+    """
+    updates = sample_updates(plan)
+    return {
+        "inverse": max(each.residual for each in updates),
+        "estimate": max(each.estimate_error for each in updates),
+        "resolution": max(each.resolution for each in updates),
+        "score": max(each.resolution * each.weights.span for each in updates),
+        "radius": updates[-1].weights.radius,
     }
 
 
@@ -182,7 +197,7 @@ def _failure(plan: SharesPlan, update: UpdatePlan) -> float:
         total += horizon * numbers * _share_failure(plan, plan.grid.feature_multiple)
         copies = 2 * (plan.settings.dim + 1)
         total += horizon * copies * (_share_failure(plan, plan.report_multiple) + LIFT_FAILURE)
-    return total
+    return min(1.0, total)
 
 
 def _exchange_failure(plan: SharesPlan, exchange: Exchange) -> float:
@@ -221,7 +236,11 @@ def _print(deployment: SharesDeployment, report: dict[str, Any]) -> None:
         columns=("certificate", "error", "of"),
         rows=[
             ("inverse", f"{certificates['inverse']:.3g}", "||V^(1/2) A V^(1/2) - I||"),
-            ("estimate", f"{certificates['estimate']:.3g}", "norm of w - V^-1 g in V"),
+            (
+                "estimate",
+                f"{certificates['estimate']:.3g}",
+                f"norm of w - V^-1 g in V; it is in the radius, {report['radius']:.3g} at the end",
+            ),
             ("score", f"{certificates['score']:.3g}", "scores that are nearer may be ties"),
             (
                 "failure",

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from helba.learning.layout import MatrixProduct
 from helba.learning.model_check import ModelCheck
 from helba.learning.plan import INVERSE_ERROR, Batch, SharesPlan
 from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.numerics.inverse import WarmStart
 from helba.numerics.store import cache_directory, write_whole
 from helba.ring.parameters import RingParameters
 from helba.ring.wire import ciphertext_bytes, opening_bytes
@@ -33,6 +35,7 @@ __all__ = [
     "count_update",
     "count_update_exchanges",
     "load_timing",
+    "sample_updates",
     "save_timing",
     "typical_update",
 ]
@@ -41,6 +44,7 @@ KINDS = ("encrypt", "product", "automorphism", "open", "receive", "gate", "level
 # Seconds at N = 2^13, one thread: an encryption, a product at three primes, an automorphism, the
 # server's and the opener's part of an opening at two primes, a gate of many lanes, and a level of
 # gates of one lane; both parties of a garbled circuit.
+SAMPLED = 48  # points of a horizon at which updates are looked at
 SHIPPED = {
     "encrypt": 2.0e-3,
     "product": 2.7e-3,
@@ -116,17 +120,51 @@ def typical_update(plan: SharesPlan) -> UpdatePlan:
     With tests one report is new to them; without, all of a batch that has grown as the rule says.
     """
     samples = max(2, plan.settings.horizon)
-    unseen = 1
-    if plan.settings.schedule == "public":
-        grown = samples - math.floor(samples / (1.0 + plan.settings.growth))
-        unseen = min(max(1, grown), plan.most_unseen)
+    public = plan.settings.schedule == "public"
+    return _update_at(plan, samples=samples, unseen=_batch_at(plan, samples) if public else 1)
+
+
+class WorstUpdate(UpdatePlan):
+    """An update whose residual is the aim itself, which others end below by chance."""
+
+    @cached_property
+    def warm(self) -> WarmStart:
+        """The start, as inexact as it may be."""
+        start, aim = self._choose_start()
+        return replace(start, error=aim)
+
+
+def sample_updates(plan: SharesPlan) -> list[UpdatePlan]:
+    """Return the worst updates from the first to the horizon: of one new report, and of batches.
+
+    No test has seen the new ones, as many as it may be.
+    """
+    horizon = max(2, plan.settings.horizon)
+    points = sorted({round(horizon ** (i / SAMPLED)) for i in range(SAMPLED + 1)})
+    return [
+        _update_at(plan, samples=samples, unseen=unseen, kind=WorstUpdate)
+        for samples in points
+        for unseen in sorted({1, min(_batch_at(plan, samples), plan.most_untested)})
+    ]
+
+
+def _batch_at(plan: SharesPlan, samples: int) -> int:
+    """The reports of a batch that has grown to so many as the rule says."""
+    grown = samples - math.floor(samples / (1.0 + plan.settings.growth))
+    return min(max(1, grown), plan.most_unseen)
+
+
+def _update_at(
+    plan: SharesPlan, *, samples: int, unseen: int, kind: type[UpdatePlan] = UpdatePlan
+) -> UpdatePlan:
+    """An update of so many reports in all, of which that many are new, and no test has seen."""
     before = Batch(
         number=plan.most_updates(samples),
         samples=samples - unseen,
         residual=INVERSE_ERROR,
         estimate_error=0.0,
     )
-    return UpdatePlan(plan, UpdateTerms(before=before, samples=samples, untested=unseen))
+    return kind(plan, UpdateTerms(before=before, samples=samples, untested=unseen))
 
 
 def count_update_exchanges(update: UpdatePlan) -> list[str]:

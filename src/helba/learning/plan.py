@@ -67,6 +67,7 @@ INVERSE_ERROR = 5e-3  # ||V^(1/2) A V^(1/2) - I|| that an update aims at
 LOG2_TEST_SCALE = 52.0
 COARSEST_TEST = 0.25  # of C
 MOST_DIM = 64
+MOST_RATIO = 1e9  # L^2/lambda: past it, or its inverse, doubles leave nothing of one of the two
 LEADING_BITS = 12
 MOST_GROUP = 1024  # reports that one circuit checks, see `helba.garbling.check`
 COMBINATIONS = 128  # random sums of an ask that are checked where it has more numbers
@@ -263,12 +264,12 @@ class SharesPlan:
         return self.settings.dim * (entry + fresh / self.design_scale)
 
     def most_updates(self, samples: int) -> int:
-        """Return how many updates there can be by the growth rule, past the first, and by size."""
+        """Return how many updates there can be: by growth, by the trace, and by size."""
         growth = math.log(max(samples, 1)) / math.log1p(self.settings.growth)
         if self.settings.schedule == "trace":
             volume = self.settings.dim * math.log1p(samples * self.ratio / self.settings.dim)
             growth += volume / math.log1p(0.75 * self.threshold)
-        return math.ceil(growth + samples / self.most_unseen) + 1
+        return math.ceil(growth + samples / min(self.most_unseen, self.most_untested)) + 1
 
     @cached_property
     def most_unseen(self) -> int:
@@ -438,8 +439,13 @@ def make_shares_plan(
         raise InvalidInput("dim", settings.dim, f"at most {MOST_DIM} on shares")
     if settings.arms > MAX_ARMS:
         raise InvalidInput("arms", settings.arms, f"at most {MAX_ARMS} on shares")
+    if settings.profile != "shares":
+        raise InvalidInput("profile", repr(settings.profile), "'shares'")
     if settings.bonus != "quadratic":
         raise InvalidInput("bonus", settings.bonus, "quadratic on shares")
+    ratio = settings.length * settings.length / settings.ridge
+    if not 1.0 / MOST_RATIO <= ratio <= MOST_RATIO:
+        raise InvalidInput("length^2/ridge", f"{ratio:g}", f"{1 / MOST_RATIO:g} to {MOST_RATIO:g}")
     ring = choose_parameters(security=security) if parameters is None else parameters
     for bits in CONTEXT_BITS:
         rounding = Rounding.of(settings, bits=bits)

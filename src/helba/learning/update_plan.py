@@ -109,12 +109,17 @@ class UpdatePlan:
     @cached_property
     def warm(self) -> WarmStart:
         """The fewest scaled steps that bring the residual to the aim, or near it."""
+        return self._choose_start()[0]
+
+    def _choose_start(self) -> tuple[WarmStart, float]:
+        """The start, and the aim: a residual of 5e-3, or as little more as noise allows."""
         start = self.plan.first_batch if self.terms.cold else self.terms.before
         residual = start.residual + self.plan.design_error(self.terms.samples)
         low, high, error = 1.0 - residual, 1.0 + residual + self.trace, INVERSE_ERROR
         while error <= MOST_RESIDUAL:
             with suppress(InvalidInput):  # noise does not allow it
-                return plan_warm_start(low=low, high=high, error=error, noise=self._newton_noise)
+                noise = self._newton_noise
+                return plan_warm_start(low=low, high=high, error=error, noise=noise), error
             error *= COARSER
         raise RunFailed("noise outgrows the inverse: take a larger ridge, or update more often")
 
@@ -203,8 +208,11 @@ class UpdatePlan:
         response += (self._fresh * math.sqrt(updates) + 2.0 * updates) / plan.response_scale
         rounded = 4.0 * self._fresh / plan.response_scale
         copies = fresh * (1.0 / 2.0**LOG2_ESTIMATE_SCALE + 1.0 / self.estimate_scale)
-        opened = DEVIATIONS * (1.0 + NOISE_FACTOR) * self.estimate_noise / self.estimate_scale
-        noisy = math.sqrt(condition * d) * opened
+        # CKKS's own error, whatever it depends on, and the opener's noise, which is independent:
+        # its V-norm is past |V^(1/2)|_F + 9 |V^(1/2)| with probability e^-40 at most.
+        unit = self.estimate_noise / self.estimate_scale
+        spread = math.sqrt(d + plan.ratio * self.terms.samples) + DEVIATIONS * math.sqrt(condition)
+        noisy = (DEVIATIONS * math.sqrt(condition * d) + NOISE_FACTOR * spread) * unit
         drift = plan.design_error(self.terms.samples) * size
         total = e * first + copies + noisy + math.sqrt(d) * (response + rounded) + drift
         return float(plan.settings.reward_max * math.sqrt(plan.ratio) * total)

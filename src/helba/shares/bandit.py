@@ -168,7 +168,8 @@ class EncryptedBandit(Policy):
     def update_bound(self) -> float:
         """Updates by the growth rule, by the size of sums, and by the trace rule if it is used."""
         most = growth_bound(self.settings)
-        most += self.settings.horizon / self.deployment.plan.most_unseen
+        plan = self.deployment.plan
+        most += self.settings.horizon / min(plan.most_unseen, plan.most_untested)
         if self.settings.schedule == "public":
             return most
         worst = self._certified

@@ -469,13 +469,14 @@ class Server:
         if self._state.growth is None or self._find("update") or opener is None:
             return []
         plan, batch = self.deployment.plan, self.learned.batch
-        if plan.growth_due(batch, samples=self.samples):  # reports that wait count for the next one
+        untested = self.samples - max(self._state.cleared, batch.samples)
+        due = plan.growth_due(batch, samples=self.samples) or untested >= plan.most_untested
+        if due:  # reports that wait count for the next one
             if opener not in self._sessions:
                 return self._offer(opener)
             return self._start_update(opener)
         if self._rows or self._judge or self._find("fold"):
             return []  # a test sees all that is there
-        untested = self.samples - max(self._state.cleared, batch.samples)
         if self._find("test") or not untested or self._unseen > plan.most_tested:
             return []
         if opener not in self._sessions:
