@@ -150,8 +150,12 @@ def test_interrupt_comes_through_when_helpers_have_ended(thread):
         else:
             helped()
 
-    with pytest.raises(KeyboardInterrupt):
-        thread.run_all([call, call])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            thread.run_all([call, call])
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended == [True]
 
 
