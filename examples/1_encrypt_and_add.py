@@ -5,9 +5,9 @@ Run: .venv/bin/python examples/1_encrypt_and_add.py
 
 import numpy as np
 
-from helba.engine import get_scheme
 from helba.errors import LevelsExhausted, WrongVector
-from helba.planning.parameters import Parameters
+from helba.reference.engine import get_scheme
+from helba.reference.planning.parameters import Parameters
 
 # Parameters are checked when they are made: 128 bits by the table of ePrint 2024/463. A ring of
 # dimension 2^13 carries a modulus of at most 214 bits, so this one has room for two products.

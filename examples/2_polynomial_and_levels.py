@@ -6,10 +6,10 @@ Run: .venv/bin/python examples/2_polynomial_and_levels.py
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from helba.circuits.polynomial import evaluate_polynomial
-from helba.engine import get_scheme
-from helba.numerics.evaluation import evaluation_order
-from helba.planning.parameters import Parameters
+from helba.reference.circuits.polynomial import evaluate_polynomial
+from helba.reference.engine import get_scheme
+from helba.reference.numerics.evaluation import evaluation_order
+from helba.reference.planning.parameters import Parameters
 
 parameters = Parameters(ring_dim=1 << 14, depth=6, scale_bits=35, digits=4, security=128)
 scheme = get_scheme("ckks")

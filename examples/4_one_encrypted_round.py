@@ -6,13 +6,13 @@ Run: .venv/bin/python examples/4_one_encrypted_round.py
 import numpy as np
 
 import helba
-from helba.shares.authority import Authority
-from helba.shares.codec import Codec
-from helba.shares.deployment import SharesDeployment
-from helba.shares.message import Answer
-from helba.shares.opener import OpenerParty
-from helba.shares.server import AUTHORITY, Server
-from helba.shares.user import User
+from helba.authority.authority import Authority
+from helba.opener.opener import OpenerParty
+from helba.protocol.codec import Codec
+from helba.protocol.deployment import SharesDeployment
+from helba.protocol.message import Answer
+from helba.server.server import AUTHORITY, Server
+from helba.user.user import User
 
 # What everybody agrees on before the first key is made: the problem's bounds, and from them a plan
 # at 128 bits of security. Nothing in it is secret.

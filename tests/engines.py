@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from helba.engine import EncryptedVector, Engine, KeySet, get_scheme
-from helba.planning.parameters import Parameters
+from helba.reference.engine import EncryptedVector, Engine, KeySet, get_scheme
+from helba.reference.planning.parameters import Parameters
 
 # use as @pytest.mark.parametrize("scheme", BOTH)
 BOTH = ["simulate", pytest.param("ckks", marks=pytest.mark.ckks)]

@@ -18,26 +18,24 @@ Over HTTP, where authority, server and users are programs of their own:
         round = client.recommend(contexts)
         client.reward(round.round, reward)
 
-Importing helba loads neither OpenFHE nor matplotlib nor scikit-learn; the parties of the encrypted
-bandit and the client are loaded when they are first named.
+Importing helba loads nothing of it: a name is loaded when it is first used.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from helba.bandits import ALGORITHMS, Policy, Settings, make_policy
-from helba.errors import HelbaError, InvalidInput, RunFailed
-from helba.experiments.runner import run_policy, settings_for
-from helba.problems import PROBLEMS, Problem, Round, make_problem
-
 if TYPE_CHECKING:
+    from helba.bandits import Policy, Settings
+    from helba.errors import HelbaError, InvalidInput, RunFailed
+    from helba.in_process.bandit import EncryptedBandit
+    from helba.lab.algorithm import ALGORITHMS, make_policy
+    from helba.lab.runner import run_policy, settings_for
+    from helba.problems import PROBLEMS, Problem, Round, make_problem
     from helba.service.client import Client
-    from helba.shares.bandit import EncryptedBandit
 
-__version__ = version("helba")
+    __version__: str
 
 __all__ = [
     "ALGORITHMS",
@@ -58,11 +56,38 @@ __all__ = [
     "settings_for",
 ]
 
+_HOMES = {
+    "ALGORITHMS": "lab.algorithm",
+    "PROBLEMS": "problems",
+    "Client": "service.client",
+    "EncryptedBandit": "in_process.bandit",
+    "HelbaError": "errors",
+    "InvalidInput": "errors",
+    "Policy": "bandits",
+    "Problem": "problems",
+    "Round": "problems",
+    "RunFailed": "errors",
+    "Settings": "bandits",
+    "make_policy": "lab.algorithm",
+    "make_problem": "problems",
+    "run_policy": "lab.runner",
+    "settings_for": "lab.runner",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Load the encrypted bandit, or the client."""
-    if name == "EncryptedBandit":
-        return import_module("helba.shares.bandit").EncryptedBandit
-    if name == "Client":
-        return import_module("helba.service.client").Client
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Load a public name when it is first used."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("helba")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

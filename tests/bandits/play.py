@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from helba.bandits import Settings, make_policy
+from helba.bandits import Settings
+from helba.lab.algorithm import make_policy
 
 
 def linear_settings(*, dim=3, arms=4, horizon=200, **options):

@@ -16,7 +16,6 @@ from helba.bandits.bounds import (
     switch_bound,
     trace_growth_bound,
 )
-from helba.bandits.depth import paper_depths
 from helba.bandits.radius import (
     confidence_radius,
     paper_index_range,
@@ -27,6 +26,7 @@ from helba.bandits.radius import (
     root_range,
 )
 from helba.errors import InvalidInput
+from helba.reference.twin.depth import paper_depths
 
 from .play import linear_settings, play, rounds
 

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from helba.bandits import ALGORITHMS, Settings, make_policy
+from helba.bandits import Settings
 from helba.errors import InvalidInput
+from helba.lab.algorithm import ALGORITHMS, make_policy
 
 from .play import linear_settings, play
 

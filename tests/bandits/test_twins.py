@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from helba.bandits import make_policy
 from helba.bandits.bounds import growth_bound, switch_bound
 from helba.errors import RunFailed
+from helba.lab.algorithm import make_policy
 
 from .play import linear_settings, play, rounds
 

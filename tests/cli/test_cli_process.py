@@ -35,7 +35,7 @@ def test_command_line_loads_nothing_heavy():
     code = (
         "import sys, helba, helba.cli;"
         "heavy = {'openfhe', 'matplotlib', 'sklearn'} & set(sys.modules); assert not heavy, heavy;"
-        "import helba.experiments.compare, helba.experiments.single; helba.EncryptedBandit;"
+        "import helba.lab.comparison.compare, helba.lab.play.single; helba.EncryptedBandit;"
         "heavy = {'openfhe', 'matplotlib', 'sklearn'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from helba.cli import main
-from helba.experiments.reproduction import run as run_module
+from helba.lab.reproduction import run as run_module
 
 HELBA = [sys.executable, "-m", "helba", "paper"]
 SMALL = ["--quick", "--engine", "simulate", "--repetitions", "2", "--horizon", "6"]

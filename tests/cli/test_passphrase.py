@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from helba.cli import passphrase
-from helba.cli.passphrase import VARIABLE, read_passphrase
+from helba.cli.service import passphrase
+from helba.cli.service.passphrase import VARIABLE, read_passphrase
 from helba.errors import HelbaError, InvalidInput, RunFailed
 
 WORDS = "correct horse battery staple"

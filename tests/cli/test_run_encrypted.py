@@ -30,20 +30,8 @@ def test_cli_simulated_run_shows_people_the_others_and_the_plot(capsys, tmp_path
         assert words in shown
 
 
-def test_cli_server_in_its_own_process_plays_the_same_arms(capsys, tmp_path):
-    rows = []
-    for name, more in (("here", []), ("elsewhere", ["--separate"])):
-        out = tmp_path / name
-        assert main([*SIMULATED, "--schedule", "public", *more, "--out", str(out)]) == 0
-        lines = (out / "rows.csv").read_text().splitlines()
-        rows.append([line.split(",")[:3] for line in lines])
-    assert "process of its own" in capsys.readouterr().err
-    assert rows[0] == rows[1]
-    assert len(rows[0]) == 13
-
-
 def test_cli_benches_show_people_a_column_for_each_size(capsys, monkeypatch):
-    from helba.experiments import shares_bench
+    from helba.lab.bench import shares as shares_bench
 
     monkeypatch.setattr(
         shares_bench, "bench_round", partial(shares_bench.bench_round, engine="simulate")
@@ -62,8 +50,20 @@ def test_cli_benches_show_people_a_column_for_each_size(capsys, monkeypatch):
 @pytest.mark.slow
 def test_cli_plays_on_ciphertexts(capsys, tmp_path):
     out = tmp_path / "out"
-    command = ["run", "toy", "--horizon", "3", "--security", "128", "--out", str(out), "--json"]
-    assert main([*command, "--separate"]) == 0
+    command = [
+        "run",
+        "toy",
+        "--profile",
+        "ciphertext",
+        "--horizon",
+        "3",
+        "--security",
+        "128",
+        "--out",
+        str(out),
+        "--json",
+    ]
+    assert main(command) == 0
     captured = capsys.readouterr()
     report = json.loads(captured.out)
     assert (report["engine"], report["security"]) == ("ckks", 128)

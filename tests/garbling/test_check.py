@@ -18,7 +18,7 @@ from helba.garbling import (
     build_threshold,
     evaluate_clear,
 )
-from helba.garbling.arithmetic import less_than, less_than_shallow, values_of
+from helba.garbling.circuits.arithmetic import less_than, less_than_shallow, values_of
 from tests.garbling.parties import draw_values, open_shares, share, wrap
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from helba.garbling import CircuitBuilder, ShareGroup, build_argmax
 from helba.garbling import gate as gate_module
-from helba.garbling.circuit import evaluate_bits
+from helba.garbling.circuits.circuit import evaluate_bits
 from helba.garbling.gate import evaluate, garble, take_colours
 from tests.garbling.test_tweak_hash import KEY, hash_one, xor
 

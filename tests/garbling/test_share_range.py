@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
 from helba.garbling import CircuitBuilder, ShareRange, build_checked_argmax, read_indices
-from helba.garbling.circuit import evaluate_clear
+from helba.garbling.circuits.circuit import evaluate_clear
 from tests.garbling.parties import draw_values, open_shares, share
 
 MODULUS = 1 << 96

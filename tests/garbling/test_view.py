@@ -16,7 +16,7 @@ import pytest
 
 from helba.garbling import CircuitBuilder, ShareGroup, build_argmax, evaluate_clear
 from helba.garbling import gate as gate_module
-from helba.garbling.circuit import evaluate_bits
+from helba.garbling.circuits.circuit import evaluate_bits
 from helba.garbling.gate import evaluate, garble, take_colours
 from helba.garbling.returned import commit_outputs, match_outputs
 from helba.garbling.transfer import expand_labels

@@ -61,7 +61,7 @@ from helba.ring import (
     make_reencryption_key,
 )
 from helba.ring.noise import encryption_noise
-from helba.ring.pad import draw_seed, expand_pad, split
+from helba.ring.sharing.pad import draw_seed, expand_pad, split
 
 INVERSE_SCALE = 2.0**LOG2_INVERSE_SCALE
 TEST_SCALE = 2.0**LOG2_TEST_SCALE

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from helba.errors import InvalidInput
 from helba.garbling import (
     EvaluatorSession,
     GarblerSession,
@@ -17,7 +15,7 @@ from helba.garbling import (
     build_threshold,
 )
 from helba.learning import cost
-from helba.learning.cost import Counts, Timing, load_timing, save_timing
+from helba.learning.cost import Counts, Timing
 from helba.learning.model_check import ModelCheck
 from helba.learning.plan import OPENERS
 from helba.learning.update import encrypt_report
@@ -148,41 +146,6 @@ def test_bytes_of_a_garbled_circuit_are_those_of_its_messages(lanes):
 
 
 # -- seconds
-
-
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HELBA_CACHE_DIR", str(tmp_path))
-    return tmp_path
-
-
-def test_timing_that_was_saved_is_loaded(cache):
-    assert load_timing().note.startswith("shipped")
-    seconds = {kind: 0.5 + number for number, kind in enumerate(cost.KINDS)}
-    path = save_timing(seconds)
-    assert path.parent == cache
-    timing = load_timing()
-    assert timing.seconds == seconds
-    assert timing.note == "calibrated on this machine"
-
-
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", "not json", '{"encrypt": 1}', "null", '{"encrypt": "x"}']
-)
-def test_timing_that_is_damaged_gives_way_to_what_ships(cache, content):
-    save_timing(cost.SHIPPED)
-    (path,) = cache.iterdir()
-    path.write_text(content, encoding="utf-8")
-    assert load_timing().seconds == cost.SHIPPED
-    path.write_text(json.dumps(dict(cost.SHIPPED) | {"gate": -1.0}), encoding="utf-8")
-    assert load_timing().note.startswith("shipped")
-
-
-@pytest.mark.parametrize("wrong", [{}, {"gate": 1.0}, {**cost.SHIPPED, "product": 0.0}])
-def test_timing_that_makes_no_sense_is_not_saved(cache, wrong):
-    with pytest.raises(InvalidInput, match="one positive number for each"):
-        save_timing(wrong)
-    assert list(cache.iterdir()) == []
 
 
 def test_prediction_is_counts_times_seconds_and_grows_with_the_ring():

@@ -21,7 +21,7 @@ from helba.learning.layout import (
     symmetrising_moves,
 )
 from helba.ring import Rearrangement
-from helba.ring.pad import draw_seed, expand_pad, split, sum_signed
+from helba.ring.sharing.pad import draw_seed, expand_pad, split, sum_signed
 from tests.ring.parties import make_parties
 
 pytestmark = pytest.mark.ckks

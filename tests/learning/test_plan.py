@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
 from helba.garbling import evaluate_clear
-from helba.garbling.check import build_report_check
+from helba.garbling.circuits.check import build_report_check
 from helba.learning.layout import Gram, OuterProduct
 from helba.learning.plan import (
     COMBINATIONS,

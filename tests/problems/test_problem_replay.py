@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helba.bandits import make_policy
-from helba.experiments.runner import run_policy, settings_for
+from helba.lab.algorithm import make_policy
+from helba.lab.runner import run_policy, settings_for
 from helba.problems import make_problem
 
 

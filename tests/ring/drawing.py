@@ -7,8 +7,8 @@ import json
 
 from helba.ring import insecure_parameters, make_keys
 from helba.ring.gaussian import draw_gaussian
-from helba.ring.pad import draw_seed
 from helba.ring.ring import Ring
+from helba.ring.sharing.pad import draw_seed
 from helba.ring.wire import dump_ciphertext, dump_key, dump_secret_key
 
 

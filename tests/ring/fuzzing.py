@@ -19,7 +19,7 @@ import numpy as np
 
 from helba.errors import DamagedData
 from helba.ring import insecure_parameters
-from helba.ring.pad import draw_seed, dump_shares, load_shares, split
+from helba.ring.sharing.pad import draw_seed, dump_shares, load_shares, split
 from helba.ring.wire import (
     DIGEST_BYTES,
     HEADER,

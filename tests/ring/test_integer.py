@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.ring.integer import (
+from helba.ring.parameters import choose_parameters
+from helba.ring.sharing.integer import (
     as_integers,
     compose,
     draw_residues,
@@ -17,7 +18,6 @@ from helba.ring.integer import (
     residues_of,
     round_to_bits,
 )
-from helba.ring.parameters import choose_parameters
 
 MODULI = choose_parameters().moduli
 WHOLE = MODULI[0] * MODULI[1]

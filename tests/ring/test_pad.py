@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helba.errors import DamagedData, InvalidInput
-from helba.ring.pad import (
+from helba.ring.sharing.pad import (
     MOST_INPUT,
     SHARE_MODULUS,
     draw_seed,

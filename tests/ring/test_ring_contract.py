@@ -29,7 +29,7 @@ from helba.ring import (
     make_keys,
     make_reencryption_key,
 )
-from helba.ring.pad import draw_seed, expand_pad, split
+from helba.ring.sharing.pad import draw_seed, expand_pad, split
 from helba.ring.wire import dump_ciphertext, load_ciphertext
 from tests.ring.parties import (
     AUTOMORPHISM,

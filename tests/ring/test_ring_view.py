@@ -11,7 +11,7 @@ from scipy.stats import kstest
 from helba.errors import EngineError
 from helba.ring import make_keys
 from helba.ring.wire import dump_ciphertext, dump_key, load_ciphertext, load_opening
-from tests.engine.processes import run_module
+from tests.reference.engine.processes import run_module
 from tests.ring.parties import make_parties
 
 # Kolmogorov and Smirnov's statistic times sqrt(n): above 2.8 with probability 3e-7

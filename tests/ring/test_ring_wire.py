@@ -18,8 +18,8 @@ from helba.ring import (
     make_keys,
 )
 from helba.ring.ciphertext import describe_share
-from helba.ring.packing import pack_rows, packed_bytes, unpack_rows
-from helba.ring.pad import draw_seed, expand_pad, split
+from helba.ring.sharing.packing import pack_rows, packed_bytes, unpack_rows
+from helba.ring.sharing.pad import draw_seed, expand_pad, split
 from helba.ring.wire import (
     HEADER,
     ciphertext_bytes,
@@ -35,7 +35,7 @@ from helba.ring.wire import (
     load_secret_key,
     opening_bytes,
 )
-from tests.engine.processes import run_module
+from tests.reference.engine.processes import run_module
 from tests.ring.fuzzing import sealed
 from tests.ring.parties import AUTOMORPHISM, around_zero, make_parties, worst
 

@@ -17,18 +17,26 @@ from typing import Any
 
 import numpy as np
 
-from helba.planning.request import PlanRequest
 from helba.problems.toy import Toy
-from helba.protocol.authority import Authority
-from helba.protocol.codec import Codec
-from helba.protocol.messages import Answer, Ask, Receipt, Report, Task, TaskReply, TestReply
-from helba.protocol.serverfiles import write_server_files
-from helba.protocol.tokens import hash_token, make_token, write_authority_hash
-from helba.protocol.user import User
+from helba.reference.planning.request import PlanRequest
+from helba.reference.protocol.authority import Authority
+from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.messages import (
+    Answer,
+    Ask,
+    Receipt,
+    Report,
+    Task,
+    TaskReply,
+    TestReply,
+)
+from helba.reference.protocol.user import User
+from helba.service.protocol.serverfiles import write_server_files
+from helba.service.protocol.tokens import hash_token, make_token, write_authority_hash
 from helba.service.store import Store
 from helba.service.tenant import Tenant
-from tests.protocol.parties import TOY, authority_of
-from tests.protocol.talking import CUT_TOY
+from tests.reference.protocol.parties import TOY, authority_of
+from tests.reference.protocol.talking import CUT_TOY
 
 __all__ = [
     "CROWD",

@@ -8,9 +8,9 @@ import json
 import numpy as np
 import pytest
 
-from helba.protocol.snapshot import join_state, restore_server
 from helba.service.checkpoint import CheckpointWriter
-from tests.protocol.parties import MILD, Table, authority_of
+from helba.service.protocol.snapshot import join_state, restore_server
+from tests.reference.protocol.parties import MILD, Table, authority_of
 
 ENGINES = ["simulate", pytest.param("ckks", marks=pytest.mark.ckks)]
 ARMS = [[0.6, 0.1], [-0.3, 0.6], [0.1, 0.1]]

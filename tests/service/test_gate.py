@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from helba.engine import get_scheme
 from helba.errors import DamagedData, Refused
-from helba.protocol.messages import Ask, Report
-from helba.protocol.tokens import hash_token, make_token
+from helba.reference.engine import get_scheme
+from helba.reference.protocol.messages import Ask, Report
 from helba.service.gate import MOST_MET, Gate, Stranger
-from tests.protocol.parties import authority_of
+from helba.service.protocol.tokens import hash_token, make_token
+from tests.reference.protocol.parties import authority_of
 from tests.service.hostile.forging import Framed, broken_seals, is_framed
 from tests.service.tenants import TOY, Guest, House, open_house, require_statistics, toy_rounds
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from helba.errors import DamagedData, Refused, Unavailable
-from helba.planning.request import PlanRequest
-from helba.protocol.bandit import ReferenceBandit
-from helba.protocol.messages import Answer, Ask, Report, TaskReply
+from helba.reference.planning.request import PlanRequest
+from helba.reference.protocol.bandit import ReferenceBandit
+from helba.reference.protocol.messages import Answer, Ask, Report, TaskReply
 from helba.service.failure import Forbidden, TooMany
 from helba.service.settings import Batching, Limits
 from helba.service.store import Store
 from helba.service.tenant import Tenant
-from tests.protocol.parties import authority_of
+from tests.reference.protocol.parties import authority_of
 from tests.service.tenants import (
     CROWD,
     CUT_TOY,
@@ -247,7 +247,7 @@ def test_store_of_another_deployment_is_refused(tmp_path: Path, store_url: str) 
     with open_house(tmp_path / "s", url=store_url):
         pass
     other = authority_of(CROWD, scheme="simulate")
-    from helba.protocol.serverfiles import write_server_files
+    from helba.service.protocol.serverfiles import write_server_files
 
     write_server_files(other, tmp_path / "other")
     with Store(store_url) as store:
@@ -263,7 +263,7 @@ def test_store_of_another_deployment_is_refused(tmp_path: Path, store_url: str) 
 def test_users_of_a_shared_key_are_not_served(tmp_path: Path, store_url: str) -> None:
     from dataclasses import replace
 
-    from helba.protocol.serverfiles import write_server_files
+    from helba.service.protocol.serverfiles import write_server_files
 
     write_server_files(authority_of(replace(TOY, keys="shared"), scheme="simulate"), tmp_path / "s")
     with Store(store_url) as store, pytest.raises(Refused, match="share the secret key"):

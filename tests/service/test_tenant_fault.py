@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from helba.errors import Refused, RunFailed, Unavailable
-from helba.protocol.messages import Ask, Report, TaskReply
-from helba.protocol.tokens import hash_token, make_token, read_token_hashes
-from helba.protocol.vault import write_private
+from helba.reference.protocol.messages import Ask, Report, TaskReply
 from helba.service import serving, tenant
 from helba.service.failure import TooMany
+from helba.service.protocol.tokens import hash_token, make_token, read_token_hashes
+from helba.service.protocol.vault import write_private
 from helba.service.settings import Limits
 from tests.service.tenants import (
     open_house,

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from helba.errors import DamagedData, InvalidInput, RunFailed, Unavailable
-from helba.protocol import child
-from helba.protocol.child import ChildEnded, ChildProcess, ChildTooSlow, answer_calls
-from helba.protocol.messages import Ask
+from helba.reference.protocol.messages import Ask
 from helba.service import gatekeeper
 from helba.service.chamber import Reply
 from helba.service.failure import TooMany
 from helba.service.gate import Checked, NotYours
+from helba.service.protocol import child
+from helba.service.protocol.child import ChildEnded, ChildProcess, ChildTooSlow, answer_calls
 from helba.service.settings import Limits
 from tests.service.tenants import Guest, open_house
 

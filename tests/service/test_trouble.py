@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from helba.errors import RunFailed, Unavailable
-from helba.protocol import kept, learning
-from helba.protocol.messages import Ask, Report
+from helba.reference.protocol import learning
+from helba.reference.protocol.messages import Ask, Report
 from helba.service import chamber
 from helba.service import tenant as tenants
+from helba.service.protocol import kept
 from helba.service.settings import Batching
 from tests.service.tenants import (
     CROWD,

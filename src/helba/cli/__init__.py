@@ -18,7 +18,8 @@ from typing import Annotated
 import typer
 
 from helba import __version__
-from helba.cli import archive, authority, bench, client, keys, load, paper, plan, play, serve
+from helba.cli import bench, paper, plan, play
+from helba.cli.service import archive, authority, client, keys, load, serve
 from helba.errors import HelbaError, InvalidInput
 
 __all__ = ["app", "main"]

@@ -27,8 +27,8 @@ def bench_plain(
     as_json: Json = False,
 ) -> None:
     """Time one round of plaintext OFUL."""
-    from helba.experiments import bench
-    from helba.experiments.report import print_json, print_table
+    from helba.lab.bench import plain as bench
+    from helba.lab.report import print_json, print_table
 
     found = asdict(bench.bench_plain(dim=dim, arms=arms))
     if as_json:
@@ -55,9 +55,9 @@ def bench_kernels(
 
     Of a circuit the fastest run counts, of a kernel of the ring the median.
     """
-    from helba.experiments.bench_kernels import bench_kernels as measure
-    from helba.experiments.bench_kernels import print_kernels
-    from helba.experiments.report import print_json
+    from helba.lab.bench.kernels import bench_kernels as measure
+    from helba.lab.bench.kernels import print_kernels
+    from helba.lab.report import print_json
 
     report = measure(
         only=only, repetitions=repetitions, bootstrap=bootstrap, calibrate=calibrate
@@ -77,7 +77,7 @@ def bench_argmax(
     as_json: Json = False,
 ) -> None:
     """Time the garbled argmax on shares: both parties, transfer included."""
-    from helba.experiments.bench_argmax import bench_argmax as measure
+    from helba.lab.bench.argmax import bench_argmax as measure
 
     numbers = _numbers_of(arms, hint="--arms")
     _show(measure(numbers, lanes=lanes, bits=bits, repetitions=repetitions), as_json=as_json)
@@ -125,8 +125,8 @@ def bench_round(
     as_json: Json = False,
 ) -> None:
     """Time a round on shares: the server's seconds, the opener's and the user's, and its bytes."""
-    from helba.experiments.shares_bench import ROUND_SIZES
-    from helba.experiments.shares_bench import bench_round as measure
+    from helba.lab.bench.shares import ROUND_SIZES
+    from helba.lab.bench.shares import bench_round as measure
 
     sizes = _sizes_of(dim, arms, otherwise=ROUND_SIZES)
     _show(measure(sizes, rounds=rounds, security=security, opener=opener), as_json=as_json)
@@ -142,8 +142,8 @@ def bench_update(
     as_json: Json = False,
 ) -> None:
     """Time an update of the model on shares: the server's seconds and the opener's."""
-    from helba.experiments.shares_bench import UPDATE_SIZES
-    from helba.experiments.shares_bench import bench_update as measure
+    from helba.lab.bench.shares import UPDATE_SIZES
+    from helba.lab.bench.shares import bench_update as measure
 
     sizes = _sizes_of(dim, arms, otherwise=UPDATE_SIZES)
     _show(measure(sizes, updates=updates, security=security, opener=opener), as_json=as_json)
@@ -154,7 +154,7 @@ def bench_ratio(
     rounds: Rounds = 5, security: Security = 128, seed: Seed = 0, as_json: Json = False
 ) -> None:
     """Play the same rounds of the toy problem on shares and in the paper's profile."""
-    from helba.experiments.bench_encrypted import bench_ratio as measure
+    from helba.lab.bench.encrypted import bench_ratio as measure
 
     _show(measure(rounds=rounds, security=security, seed=seed), as_json=as_json)
 
@@ -167,7 +167,7 @@ def bench_keys(
     as_json: Json = False,
 ) -> None:
     """Play the same rounds of the toy problem with own and with shared keys, in turns."""
-    from helba.experiments.bench_encrypted import bench_keys as measure
+    from helba.lab.bench.encrypted import bench_keys as measure
 
     _show(measure(rounds=rounds, security=security, seed=seed), as_json=as_json)
 
@@ -180,7 +180,7 @@ def bench_latency(
     as_json: Json = False,
 ) -> None:
     """Play the same rounds of the toy problem in one exchange and interactively, in turns."""
-    from helba.experiments.bench_encrypted import bench_latency as measure
+    from helba.lab.bench.encrypted import bench_latency as measure
 
     _show(measure(rounds=rounds, security=security, seed=seed), as_json=as_json)
 
@@ -201,7 +201,7 @@ def bench_throughput(
     as_json: Json = False,
 ) -> None:
     """Count how many users a second server and opener answer, on all cores."""
-    from helba.experiments.shares_bench import bench_throughput as measure
+    from helba.lab.bench.shares import bench_throughput as measure
 
     if opener != "authority":
         raise typer.BadParameter("only 'authority' answers many at once", param_hint="--opener")
@@ -212,7 +212,7 @@ def bench_throughput(
 
 
 def _show(report: Mapping[str, Any], *, as_json: bool) -> None:
-    from helba.experiments.report import flatten, print_json, print_table
+    from helba.lab.report import flatten, print_json, print_table
 
     if as_json:
         print_json(report)

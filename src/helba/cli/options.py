@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from helba import ALGORITHMS
+from helba.lab.algorithm import ALGORITHMS
 
 __all__ = [
     "NAMES",

@@ -59,8 +59,8 @@ def paper_depth(
     as_json: Json = False,
 ) -> None:
     """Show how many levels each step of the paper's algorithm needs in a round."""
-    from helba.experiments.depth import tabulate_depth
-    from helba.experiments.report import print_json, print_table
+    from helba.lab.plan.depth import tabulate_depth
+    from helba.lab.report import print_json, print_table
 
     rows = tabulate_depth(number, dim=dim, arms=arms)
     if as_json:
@@ -86,9 +86,9 @@ def _command(names: Sequence[str], *, text: str) -> Callable[..., None]:
         overwrite: Overwrite = False,
         as_json: Json = False,
     ) -> None:
-        from helba.experiments.report import print_json, print_table
-        from helba.experiments.reproduction.run import reproduce
-        from helba.experiments.reproduction.scope import Scope, ciphertext_repetitions
+        from helba.lab.report import print_json, print_table
+        from helba.lab.reproduction.run import reproduce
+        from helba.lab.reproduction.scope import Scope, ciphertext_repetitions
 
         wanted = encrypted
         if wanted is None:

@@ -84,7 +84,7 @@ def plan(
         "ridge": ridge,
     }
     if chosen == "shares":
-        from helba.experiments.shares_plan_report import plan_shares_and_report
+        from helba.lab.plan.shares import plan_shares_and_report
 
         if given:
             raise InvalidInput(next(iter(given)), "given", "left out in the profile shares")
@@ -92,7 +92,7 @@ def plan(
             problem, opener=opener or "users", security=security, as_json=as_json
         )
         return
-    from helba.experiments.plan_report import plan_and_report
+    from helba.lab.plan.reference import plan_and_report
 
     if opener is not None:
         raise InvalidInput("opener", repr(opener), f"left out in the profile {chosen}")

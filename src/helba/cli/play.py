@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from helba import ALGORITHMS
 from helba.cli.options import (
     NAMES,
     Arms,
@@ -24,6 +23,7 @@ from helba.cli.options import (
     split,
     whole_number,
 )
+from helba.lab.algorithm import ALGORITHMS
 
 __all__ = ["compare", "run", "sensitivity"]
 
@@ -96,22 +96,15 @@ def run(
             "an encrypted run has its own algorithm beside it unless told"
         ),
     ] = None,
-    separate: Annotated[
-        bool,
-        typer.Option(
-            "--separate",
-            help="reference profiles: the server in a process of its own, without secrets",
-        ),
-    ] = False,
     horizon: Horizon = None,
     seed: Seed = 0,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Run one algorithm on one draw of a problem, in the clear or encrypted."""
-    from helba.experiments.report import print_json
-    from helba.experiments.single import SingleRequest, run_single
-    from helba.experiments.single_report import print_run
+    from helba.lab.play.report import print_run
+    from helba.lab.play.single import SingleRequest, run_single
+    from helba.lab.report import print_json
 
     request = SingleRequest(
         problem=problem,
@@ -131,7 +124,6 @@ def run(
         dim=dim,
         arms=arms,
         beside=None if beside is None else split(beside),
-        separate=separate,
     )
     finished = run_single(request, out=out)
     if as_json:
@@ -160,9 +152,9 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare algorithms on draws of a problem; the same command resumes an interrupted run."""
-    from helba.experiments.compare import Request
-    from helba.experiments.compare import compare as run_comparison
-    from helba.experiments.report import print_json, print_table
+    from helba.lab.comparison.compare import Request
+    from helba.lab.comparison.compare import compare as run_comparison
+    from helba.lab.report import print_json, print_table
 
     names = ALGORITHMS if algorithms is None else split(algorithms)
     request = Request(
@@ -215,8 +207,8 @@ def sensitivity(
     as_json: Json = False,
 ) -> None:
     """Measure what it costs when L, S or sigma is believed to be 1/4 to 4 times what it is."""
-    from helba.experiments.report import print_json, print_table
-    from helba.experiments.sensitivity import QUANTITIES, SensitivityRequest, measure
+    from helba.lab.comparison.sensitivity import QUANTITIES, SensitivityRequest, measure
+    from helba.lab.report import print_json, print_table
 
     request = SensitivityRequest(
         problem=problem,

@@ -30,16 +30,22 @@ rest on Diffie-Hellman in a group of about 2^126 steps. All of that is classical
 the ring.
 """
 
-from helba.garbling.argmax import build_argmax, build_checked_argmax, name_bits, read_indices
-from helba.garbling.builder import CircuitBuilder
-from helba.garbling.check import (
+from helba.garbling.circuits.argmax import (
+    build_argmax,
+    build_checked_argmax,
+    name_bits,
+    read_indices,
+)
+from helba.garbling.circuits.builder import CircuitBuilder
+from helba.garbling.circuits.check import (
     build_norm_check,
     build_range_check,
     build_ranges_check,
     build_report_check,
     build_threshold,
 )
-from helba.garbling.circuit import Circuit, ShareGroup, evaluate_clear
+from helba.garbling.circuits.circuit import Circuit, ShareGroup, evaluate_clear
+from helba.garbling.circuits.share_range import ShareRange
 from helba.garbling.clear import ClearEvaluatorSession, ClearGarblerSession
 from helba.garbling.evaluator import EvaluatorSession
 from helba.garbling.garbler import GarblerSession
@@ -53,7 +59,6 @@ from helba.garbling.message import (
     predict_sizes,
 )
 from helba.garbling.session import Evaluated, Garbled, combine
-from helba.garbling.share_range import ShareRange
 
 __all__ = [
     "Circuit",

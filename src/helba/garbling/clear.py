@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helba.garbling.base_transfer import POINT_BYTES, TRANSFERS
-from helba.garbling.circuit import Bits, Circuit, evaluate_bits
+from helba.garbling.circuits.circuit import Bits, Circuit, evaluate_bits
 from helba.garbling.evaluator import EvaluatorSession
 from helba.garbling.garbler import GarblerSession
 from helba.garbling.gate import TABLE_LABELS

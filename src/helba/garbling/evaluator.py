@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from helba.errors import EngineError, Refused
 from helba.garbling.base_transfer import send_seeds
-from helba.garbling.circuit import Bits, Circuit, Shares
+from helba.garbling.circuits.circuit import Bits, Circuit, Shares
 from helba.garbling.gate import evaluate, take_colours
 from helba.garbling.message import (
     NAME_BYTES,

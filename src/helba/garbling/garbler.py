@@ -8,7 +8,7 @@ import numpy as np
 
 from helba.errors import DamagedData, EngineError, Refused
 from helba.garbling.base_transfer import BaseReceiver
-from helba.garbling.circuit import Bits, Circuit, Shares
+from helba.garbling.circuits.circuit import Bits, Circuit, Shares
 from helba.garbling.gate import garble, take_colours
 from helba.garbling.message import (
     NAME_BYTES,

@@ -26,7 +26,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from helba.garbling.circuit import Circuit, Step
+from helba.garbling.circuits.circuit import Circuit, Step
 from helba.garbling.tweak_hash import Labels, TweakHash
 
 __all__ = ["TABLE_LABELS", "evaluate", "garble", "take_colours"]

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from helba.errors import DamagedData
 from helba.garbling.base_transfer import POINT_BYTES, TRANSFERS
-from helba.garbling.circuit import Circuit
+from helba.garbling.circuits.circuit import Circuit
 from helba.garbling.confidential import Confidential
 from helba.garbling.gate import TABLE_LABELS
 from helba.garbling.returned import COMMITMENT_BYTES

@@ -16,7 +16,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from helba.garbling.circuit import Bits
+from helba.garbling.circuits.circuit import Bits
 from helba.garbling.gate import take_colours
 from helba.garbling.tweak_hash import Labels
 

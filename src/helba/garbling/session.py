@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from helba.errors import DamagedData, EngineError, InvalidInput, Refused
-from helba.garbling.circuit import Bits, Circuit
+from helba.garbling.circuits.circuit import Bits, Circuit
 from helba.garbling.confidential import Confidential, ProcessBound
 from helba.garbling.message import (
     ReturnedMessage,

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from helba.garbling.base_transfer import TRANSFERS
-from helba.garbling.circuit import Bits
+from helba.garbling.circuits.circuit import Bits
 from helba.garbling.confidential import Confidential
 from helba.garbling.tweak_hash import Labels
 

@@ -7,23 +7,19 @@ measured with one thread (`helba bench kernels --only ring`, `helba bench argmax
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
-from helba.errors import InvalidInput
 from helba.garbling import Circuit, predict_sizes
 from helba.learning.layout import MatrixProduct
 from helba.learning.model_check import ModelCheck
 from helba.learning.plan import INVERSE_ERROR, Batch, SharesPlan
 from helba.learning.update_plan import UpdatePlan, UpdateTerms
 from helba.numerics.inverse import WarmStart
-from helba.numerics.store import cache_directory, write_whole
 from helba.ring.parameters import RingParameters
 from helba.ring.wire import ciphertext_bytes, opening_bytes
 
@@ -34,9 +30,7 @@ __all__ = [
     "Timing",
     "count_update",
     "count_update_exchanges",
-    "load_timing",
     "sample_updates",
-    "save_timing",
     "typical_update",
 ]
 
@@ -87,31 +81,6 @@ class Timing:
         )
         gates = counts.gates * self.seconds["gate"] + counts.levels * self.seconds["level"]
         return ring * growth + gates
-
-
-def _timing_path() -> Path:
-    return cache_directory() / "shares-timing.json"
-
-
-def save_timing(seconds: Mapping[str, float]) -> Path:
-    """Keep this machine's timings for later plans."""
-    if set(seconds) != set(KINDS) or not all(value > 0 for value in seconds.values()):
-        raise InvalidInput("seconds", sorted(seconds), f"one positive number for each of {KINDS}")
-    path = _timing_path()
-    write_whole(path, json.dumps(dict(seconds), indent=1))
-    return path
-
-
-def load_timing() -> Timing:
-    """Return this machine's timings if it has any, else what ships."""
-    try:
-        found = json.loads(_timing_path().read_text(encoding="utf-8"))
-        seconds = {kind: float(found[kind]) for kind in KINDS}
-        if all(value > 0 for value in seconds.values()):
-            return Timing(seconds=seconds, note="calibrated on this machine")
-    except (OSError, ValueError, TypeError, KeyError):
-        pass
-    return Timing(seconds=SHIPPED, note="shipped; helba bench kernels --calibrate takes your own")
 
 
 def typical_update(plan: SharesPlan) -> UpdatePlan:

@@ -3,7 +3,7 @@
 Computations on ciphertexts are generators of the server (`helba.learning.update`). They
 yield a `Reopen`, a `Compare` or an `EncryptPads` where they need the opener, and are sent what came
 of it. Who drives them
-(`helba.shares.server`) opens the ciphertexts, sends messages, and takes the masks off. What is
+(`helba.server.server`) opens the ciphertexts, sends messages, and takes the masks off. What is
 moved where, and with how much noise, both sides derive from the plan and the step's public numbers:
 an `Exchange` for every stack that is opened. So a message names a step and carries ciphertexts, and
 the opener does nothing that the plan does not say.
@@ -31,7 +31,7 @@ from helba.ring import (
     Ring,
     Share,
 )
-from helba.ring.place import Places
+from helba.ring.sharing.place import Places
 
 __all__ = [
     "Compare",

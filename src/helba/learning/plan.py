@@ -29,7 +29,7 @@ from functools import cached_property, lru_cache
 from helba.bandits.radius import confidence_radius, quadratic_weight
 from helba.bandits.settings import Settings
 from helba.errors import InvalidInput, require_choice
-from helba.garbling.argmax import MAX_ARMS
+from helba.garbling.circuits.argmax import MAX_ARMS
 from helba.learning.layout import (
     Gram,
     InnerProducts,
@@ -69,7 +69,7 @@ COARSEST_TEST = 0.25  # of C
 MOST_DIM = 64
 MOST_RATIO = 1e9  # L^2/lambda: past it, or its inverse, doubles leave nothing of one of the two
 LEADING_BITS = 12
-MOST_GROUP = 1024  # reports that one circuit checks, see `helba.garbling.check`
+MOST_GROUP = 1024  # reports that one circuit checks, see `helba.garbling.circuits.check`
 COMBINATIONS = 128  # random sums of an ask that are checked where it has more numbers
 
 

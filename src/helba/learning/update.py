@@ -31,8 +31,8 @@ from helba.learning.plan import (
 )
 from helba.learning.update_plan import ROOM, UpdatePlan
 from helba.ring import Ciphertext, Ring
-from helba.ring.integer import Integers
-from helba.ring.pad import SHARE_MODULUS
+from helba.ring.sharing.integer import Integers
+from helba.ring.sharing.pad import SHARE_MODULUS
 
 __all__ = [
     "Learned",

@@ -1,1 +1,1 @@
-"""Numerics that circuits repeat on ciphertexts: sums and products only, each with a certificate."""
+"""Numerics that the learning and its bounds share."""

@@ -1,209 +1,340 @@
-"""A deployment: everything public that all parties agree on before the first key is made.
-
-It follows from a plan, travels as JSON, and has a fingerprint that stands in every message: what
-belongs to another deployment is refused before it is looked at.
-"""
+"""What all parties of a bandit on shares agree on: the plan, the engine, circuits and places."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict, dataclass
-from functools import cached_property
+import math
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
-from helba.bandits.paper import PaperTwin
+import numpy as np
+from numpy.typing import NDArray
+
 from helba.bandits.settings import Settings
-from helba.bandits.terms import MOST_RESIDUAL, Accuracy
-from helba.engine import SCHEMES
-from helba.errors import DamagedData, HelbaError, InvalidInput, require_choice, require_whole
-from helba.numerics.composite import CompositeSign
-from helba.planning.matrix import MatrixLayout
-from helba.planning.parameters import Parameters, insecure_parameters
-from helba.planning.plan import Plan
-from helba.planning.request import KEY_MODES, REFRESHES
-from helba.planning.score import ScoreLayout
+from helba.errors import InvalidInput, require_choice, require_whole
+from helba.garbling import (
+    Circuit,
+    ClearEvaluatorSession,
+    ClearGarblerSession,
+    EvaluatorSession,
+    GarblerSession,
+    ShareRange,
+    build_argmax,
+    build_checked_argmax,
+    build_report_check,
+)
+from helba.learning.layout import Arrangement, Gram, InnerProducts
+from helba.learning.model_check import CHECK_BITS, ModelCheck
+from helba.learning.plan import COMBINATIONS, LOG2_REPORT, SharesPlan, checked_bits
+from helba.learning.plan import make_shares_plan as make_plan
+from helba.learning.update import TEST_BITS, TestPlan, TestTerms
+from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.protocol.message import Work
+from helba.ring import BACKENDS, Bound, Ciphertext, PublicKey, RingParameters
+from helba.ring.ciphertext import describe_fresh
+from helba.ring.sharing.integer import Integers
+from helba.ring.sharing.pad import NUMBER_BYTES, SHARE_MODULUS, sum_signed
+from helba.ring.sharing.place import Places
 
-__all__ = ["Deployment"]
+__all__ = ["ENGINES", "Comparison", "SharesDeployment", "draw_signs"]
 
-FINGERPRINT_BYTES = 16
-# Rewards that a test may meet since the last one that said no, for each user served at once.
-UNSEEN_REWARDS = 2
-MOST_UNSEEN = 1 << 16
-# An update test carries uniform noise of at most this.
-NOISE_OF_TEST = 0.5
+ENGINES = {"ckks": "openfhe", "simulate": "simulate"}
+SHARE_BITS = 8 * NUMBER_BYTES
+PLAN_VERSION = 1  # of scales and steps that follow from a plan: parties must agree on them
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """A comparison as the plan has it: what is opened, its circuit, and the opener's noise.
+
+    `places` are the coefficients of each opening; `bits` is what shares are brought to.
+    """
+
+    circuit: Circuit
+    places: tuple[Places, ...]
+    bits: int
+    deviations: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deployment:
-    """Settings, parameters and circuits of one bandit; nothing in it is secret.
+class SharesDeployment:
+    """The plan and the engine (`ckks`, or `simulate` in the clear)."""
 
-    `refresh` is who gives levels back, `keys` whose keys users have (see `planning.request`).
-    `sign` and `method` are None in the paper's profile.
-    `comparison_noise` bounds what CKKS adds to an entry of the comparison vector, and `flood` what
-    the server adds on purpose before an answer leaves. `unseen` is how many rewards an update test
-    may meet beyond the last one that said no: with it the test's range is fixed.
-    """
-
-    scheme: str
-    settings: Settings
-    parameters: Parameters
-    refresh: str
-    form: str
-    users: int
-    rotations: tuple[int, ...]
-    bootstrap_slots: int
-    round_levels: int
-    accuracy: Accuracy
-    sign: CompositeSign | None = None
-    method: str | None = None
-    comparison_noise: float = 0.0
-    flood: float = 0.0
-    keys: str = "own"
-    unseen: int = UNSEEN_REWARDS
+    plan: SharesPlan
+    engine: str = "ckks"
 
     def __post_init__(self) -> None:
-        require_choice("scheme", self.scheme, SCHEMES)
-        require_choice("refresh", self.refresh, REFRESHES)
-        require_choice("keys", self.keys, KEY_MODES)
-        require_whole("unseen", self.unseen, least=1, most=MOST_UNSEEN)
-        fast = self.settings.profile == "ciphertext"
-        if fast != (self.sign is not None) or fast != (self.method is not None):
-            raise InvalidInput("sign", "another", "that of the profile")
+        require_choice("engine", self.engine, ENGINES)
+        assert set(ENGINES.values()) == set(BACKENDS)
 
     @classmethod
-    def from_plan(
+    def of(
         cls,
-        plan: Plan,
+        settings: Settings,
         *,
-        scheme: str,
-        settings: Settings | None = None,
-        parameters: Parameters | None = None,
-    ) -> Deployment:
-        """Return the deployment of a plan.
+        engine: str = "ckks",
+        opener: str = "users",
+        security: int = 128,
+        parameters: RingParameters | None = None,
+    ) -> SharesDeployment:
+        """Plan for these settings."""
+        plan = make_plan(settings, opener=opener, security=security, parameters=parameters)
+        return cls(plan=plan, engine=engine)
 
-        `settings` may differ from the plan's in what a plan does not depend on, like a tuned
-        radius; other `parameters` of the same depth serve tests.
-        """
-        settings = plan.request.settings() if settings is None else settings
-        chosen = plan.parameters if parameters is None else parameters
-        if chosen.depth != plan.parameters.depth:
-            raise InvalidInput("depth", chosen.depth, f"{plan.parameters.depth}, the plan's")
-        return cls(
-            scheme=scheme,
-            settings=settings,
-            parameters=chosen,
-            refresh=plan.request.refresh,
-            form=plan.layout,
-            users=plan.users,
-            rotations=plan.rotations,
-            bootstrap_slots=plan.bootstrap_slots,
-            round_levels=plan.round_levels,
-            accuracy=plan.accuracy,
-            sign=plan.sign,
-            method=plan.method,
-            comparison_noise=plan.comparison_error,
-            flood=plan.flood,
-            keys=plan.request.keys,
-            unseen=UNSEEN_REWARDS * plan.users,
+    @property
+    def backend(self) -> str:
+        """The ring's backend."""
+        return ENGINES[self.engine]
+
+    @property
+    def settings(self) -> Settings:
+        """The bandit's settings."""
+        return self.plan.settings
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Sixteen bytes that name the deployment; they go into every sealed text."""
+        plan = self.plan
+        chosen = (plan.rounding, plan.lanes, plan.score_bits, plan.grid, PLAN_VERSION)
+        shared = (asdict(plan.settings), plan.opener, plan.parameters.fingerprint, self.engine)
+        text = repr((shared, chosen))
+        return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+    def make_garbler(self) -> GarblerSession:
+        """Return the server's side of a garbling session."""
+        return GarblerSession() if self.engine == "ckks" else ClearGarblerSession()
+
+    def make_evaluator(self) -> EvaluatorSession:
+        """Return the opener's side of a garbling session."""
+        return EvaluatorSession() if self.engine == "ckks" else ClearEvaluatorSession()
+
+    # -- asks
+
+    @property
+    def numbers(self) -> int:
+        """Features of an ask: those of all its arms."""
+        return self.settings.arms * self.plan.rounding.features
+
+    @property
+    def checked(self) -> int:
+        """Numbers of an ask that its circuit checks: each of them, or as many random sums."""
+        return min(self.numbers, COMBINATIONS)
+
+    @property
+    def sums_are_checked(self) -> bool:
+        """True if random sums are checked in place of single numbers."""
+        return self.numbers > COMBINATIONS
+
+    def feature_groups(self, lanes: int) -> list[tuple[Places, NDArray[np.intp]]]:
+        """Return, for each polynomial of asks, its places and which of all numbers stand there."""
+        return _split_features(self.plan.inner(lanes))
+
+    def describe_features(self, public_key: PublicKey) -> list[Ciphertext]:
+        """Return the public side of an ask as its user encrypts it, for each polynomial."""
+        plan = self.plan
+        return [
+            self._describe(
+                public_key,
+                bound=self.feature_bound(len(places)),
+                primes=2,
+                scale=float(plan.grid.feature_multiple),
+            )
+            for places, _ in self.feature_groups(1)
+        ]
+
+    def feature_bound(self, count: int) -> Bound:
+        """Return the bound of a user's features in the ring."""
+        peak = float(self.plan.rounding.peak * self.plan.grid.feature_multiple)
+        norm = peak * np.sqrt(2.0 * self.settings.arms) * 1.01
+        return Bound.of(peak=peak, norm=float(norm), count=count)
+
+    def describe_report(self, public_key: PublicKey) -> Ciphertext:
+        """Return the public side of a report as its user encrypts it."""
+        peak = 2.0**LOG2_REPORT
+        norm = peak * np.sqrt(2.0) * (1.0 + self.plan.rounding.slack)
+        bound = Bound.of(peak=peak, norm=float(norm), count=self.settings.dim + 1)
+        return self._describe(public_key, bound=bound, primes=3, scale=peak)
+
+    @staticmethod
+    def _describe(public_key: PublicKey, *, bound: Bound, primes: int, scale: float) -> Ciphertext:
+        fresh = describe_fresh(public_key, bound=bound).with_scale(scale)
+        return replace(fresh, primes=primes)
+
+    # -- reports
+
+    @property
+    def gram(self) -> Gram:
+        """Where reports and their sums stand, in the setting `authority`."""
+        statistic = self.plan.statistic
+        assert isinstance(statistic, Gram)
+        return statistic
+
+    # -- exchanges
+
+    def require_work(self, work: Work) -> None:
+        """Raise `InvalidInput` unless the plan has such a task: its counts bound what it costs."""
+        plan, terms = self.plan, work.terms
+        most = {"ask": plan.lanes, "fold": plan.group}.get(work.subject, 1)
+        require_whole("count", work.count, least=1, most=most)
+        if isinstance(terms, TestTerms):
+            require_whole("unseen", terms.unseen, least=1, most=plan.most_unseen)
+            require_whole("untested", terms.untested, least=1, most=terms.unseen)
+        elif isinstance(terms, UpdateTerms):
+            require_whole("samples", terms.samples, least=1, most=self.settings.horizon)
+            before = terms.before
+            if not (0.0 <= before.residual < 1.0 and 0.0 <= before.estimate_error < math.inf):
+                raise InvalidInput("before", "other bounds", "the bounds of a model's errors")
+
+    def exchanges(self, work: Work, step: str) -> tuple[Any, ...]:
+        """Return what a step of a test or update opens and reopens."""
+        if work.subject == "test" and isinstance(work.terms, TestTerms) and step == "test":
+            return (self.test_plan(work.terms).exchange,)
+        if work.subject == "update" and isinstance(work.terms, UpdateTerms):
+            return self.update_plan(work.terms).exchanges(step)
+        raise InvalidInput("step", f"{step!r} of {work.subject}", "a step of a test or an update")
+
+    def update_plan(self, terms: UpdateTerms) -> UpdatePlan:
+        """Return the steps of an update."""
+        return _update_plan(self.plan, terms)
+
+    def test_plan(self, terms: TestTerms) -> TestPlan:
+        """Return the public side of an update test."""
+        return _test_plan(self.plan, terms)
+
+    def comparison(self, work: Work) -> Comparison:
+        """Return what the work compares at its end."""
+        return _comparison(self, work)
+
+    def _make_comparison(self, work: Work) -> Comparison:
+        plan, last = self.plan, np.array([self.plan.parameters.ring_dim - 1])
+        if work.subject == "ask":
+            return self._compare_scores(work.count)
+        if work.subject == "fold":
+            circuit = self._report_circuit(work.count)
+            return Comparison(circuit=circuit, places=(), bits=SHARE_BITS, deviations=())
+        if work.subject == "test" and isinstance(work.terms, TestTerms):
+            test = self.test_plan(work.terms)
+            return Comparison(
+                circuit=test.circuit, places=(last,), bits=TEST_BITS, deviations=(test.deviation,)
+            )
+        if work.subject == "update" and isinstance(work.terms, UpdateTerms):
+            check = _model_check(plan, work.terms)
+            return Comparison(
+                circuit=check.circuit,
+                places=(last,) * len(check.values),
+                bits=CHECK_BITS,
+                deviations=check.deviations,
+            )
+        raise InvalidInput("work", work.subject, "ask, fold, test or update")
+
+    @property
+    def argmax_circuit(self) -> Circuit:
+        """The circuit of an ask: the best arm, or arm 0 for an ask that is out of range."""
+        plan, arms, grid = self.plan, self.settings.arms, self.plan.grid
+        if plan.opener == "users":
+            return build_argmax(arms, bits=grid.bits, grid_bits=grid.low_bits)
+        return build_checked_argmax(
+            arms, bits=grid.bits, grid_bits=grid.low_bits, checked=self.ask_range, told=True
         )
 
-    @property
-    def latency(self) -> str:
-        """Whether a round is one exchange ("single"), or cut by refreshes ("interactive")."""
-        return "interactive" if self.round_levels > self.parameters.depth else "single"
-
-    @cached_property
-    def matrices(self) -> MatrixLayout:
-        """Where the matrices of an update sit."""
-        return MatrixLayout(dim=self.settings.dim, max_slots=self.parameters.max_slots)
-
-    @cached_property
-    def scores(self) -> ScoreLayout:
-        """Where contexts and model of the profile `ciphertext` sit."""
-        settings = self.settings
-        return ScoreLayout(dim=settings.dim, arms=settings.arms, form=self.form, users=self.users)
-
-    @cached_property
-    def test_reach(self) -> float:
-        """The largest |trace - C| that an update test can meet, and at least C.
-
-        A test that said no saw at most C + band; since then `unseen` rewards came in.
-        """
-        settings = self.settings
-        step = (1.0 + MOST_RESIDUAL) * settings.length**2 / settings.ridge
-        return (settings.trace_threshold + self.unseen * step) / (1.0 - self._test_gap)
-
-    @cached_property
-    def test_band(self) -> float:
-        """How far from C, in units of the trace, an update test may say either.
-
-        The noise on it, 1/2, covers a sign that is smaller.
-        """
-        return PaperTwin.band if self.sign is None else self.test_reach * self._test_gap
+    def tells_range(self, work: Work) -> bool:
+        """True if the work's circuit tells the opener, for each lane, whether it is in range."""
+        return work.subject == "ask" and self.plan.opener == "authority"
 
     @property
-    def test_disclosure(self) -> float:
-        """How far from C, in units of the trace, a user may learn something of |trace - C|.
+    def ask_range(self) -> ShareRange:
+        """The check of an ask's numbers, or of their random sums."""
+        low_bits = checked_bits(self.settings, rounding=self.plan.rounding)
+        return ShareRange(self.checked, low_bits)
 
-        Where the sign polynomial has not saturated, its size shows through the noise.
+    def checked_values(self, asks: Integers, *, seed: bytes, sign: int) -> Integers:
+        """Return one party's shares of what is checked of its shares of asks, (lanes, numbers).
+
+        The numbers themselves or, by the seed, sums with random signs; times `sign`, modulo 2^96.
         """
-        return 0.0 if self.sign is None else self.test_reach * self.sign.resolution
+        if not self.sums_are_checked:
+            return (sign * asks) % SHARE_MODULUS
+        signs = sign * draw_signs(seed, sums=self.checked, numbers=self.numbers)
+        return np.stack([sum_signed(lane, signs=signs) for lane in asks])
 
-    @property
-    def _test_gap(self) -> float:
-        """The same over the reach: where the sign polynomial stands above all noise."""
-        if self.sign is None:
-            return 0.0
-        # the value may be a difference of two entries, and P counts twice what half of it does
-        return self.sign.gap_for(NOISE_OF_TEST + 3.0 * (self.comparison_noise + self.flood))
+    def _compare_scores(self, lanes: int) -> Comparison:
+        groups = _split_scores(self.plan.inner(lanes))
+        places = tuple(each for each, _ in groups)
+        return Comparison(
+            circuit=self.argmax_circuit,
+            places=places,
+            bits=self.plan.grid.bits,
+            deviations=(0.0,) * len(places),
+        )
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """What every message of this deployment carries."""
-        text = json.dumps(self.as_json(), sort_keys=True).encode()
-        return hashlib.blake2b(text, digest_size=FINGERPRINT_BYTES).hexdigest()
+    def gather_scores(self, shares: list[NDArray[Any]], *, lanes: int) -> NDArray[np.uint64]:
+        """Return shares of scores, given by polynomial, as (lanes, arms)."""
+        whole = np.empty(lanes * self.settings.arms, dtype=np.uint64)
+        groups = _split_scores(self.plan.inner(lanes))
+        for share, (_, index) in zip(shares, groups, strict=True):
+            whole[index] = share
+        return whole.reshape(lanes, self.settings.arms)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return everything in plain types."""
-        data = asdict(self)
-        del data["parameters"]["_checked"]
-        return data
-
-    @classmethod
-    def from_json(cls, data: object, *, allow_insecure: bool = False) -> Deployment:
-        """Return the deployment that `as_json` described, or raise `DamagedData`.
-
-        Parameters without a security level are for tests, and refused unless allowed.
-        """
-        if not isinstance(data, dict):
-            raise DamagedData("a deployment is a JSON object")
-        try:
-            sign = data["sign"]
-            fields = {
-                **data,
-                "settings": _read_settings(data["settings"]),
-                "parameters": _parameters(data["parameters"], allow_insecure=allow_insecure),
-                "accuracy": Accuracy(**data["accuracy"]),
-                "rotations": tuple(data["rotations"]),
-                "sign": None
-                if sign is None
-                else CompositeSign(
-                    **{**sign, "stages": tuple(tuple(stage) for stage in sign["stages"])}
-                ),
-            }
-            return cls(**fields)
-        except (KeyError, TypeError, ValueError, HelbaError) as error:
-            raise DamagedData("this JSON does not describe a deployment") from error
+    def _report_circuit(self, reports: int) -> Circuit:
+        rounding = self.plan.rounding
+        magnitude, leading = rounding.peak.bit_length(), self.plan.leading_bits
+        length = rounding.peak * (1.0 + rounding.slack) / (1 << (magnitude - leading))
+        return build_report_check(
+            self.settings.dim,
+            bits=SHARE_BITS,
+            limit=rounding.peak,
+            reward_limit=rounding.peak,
+            leading_bits=leading,
+            bound=int(length**2) + 1,
+            reports=reports,
+        )
 
 
-def _parameters(fields: dict[str, Any], *, allow_insecure: bool) -> Parameters:
-    if fields["security"] is None and allow_insecure:
-        return insecure_parameters(**{k: v for k, v in fields.items() if k != "security"})
-    return Parameters(**fields)
+@lru_cache(maxsize=16)
+def _comparison(deployment: SharesDeployment, work: Work) -> Comparison:
+    return deployment._make_comparison(work)
 
 
-def _read_settings(data: dict[str, Any]) -> Settings:
-    """The settings, also of deployments from when the profile `ciphertext` was called `fast`."""
-    profile = "ciphertext" if data.get("profile") == "fast" else data.get("profile")
-    return Settings(**{**data, "profile": profile})
+@lru_cache(maxsize=16)
+def _test_plan(plan: SharesPlan, terms: TestTerms) -> TestPlan:
+    return TestPlan(plan, terms)
+
+
+@lru_cache(maxsize=16)
+def _update_plan(plan: SharesPlan, terms: UpdateTerms) -> UpdatePlan:
+    return UpdatePlan(plan, terms)
+
+
+@lru_cache(maxsize=16)
+def _model_check(plan: SharesPlan, terms: UpdateTerms) -> ModelCheck:
+    return ModelCheck(_update_plan(plan, terms))
+
+
+@lru_cache(maxsize=16)
+def _split_features(inner: InnerProducts) -> list[tuple[Places, NDArray[np.intp]]]:
+    return _split_places(inner.feature_places)
+
+
+@lru_cache(maxsize=16)
+def _split_scores(inner: InnerProducts) -> list[tuple[Places, NDArray[np.intp]]]:
+    return _split_places(inner.score_places)
+
+
+def _split_places(arrangement: Arrangement) -> list[tuple[Places, NDArray[np.intp]]]:
+    """For each polynomial: coefficients, and which numbers of the flat array stand there."""
+    number, place = np.divmod(np.ravel(arrangement.places), arrangement.ring_dim)
+    return [(place[number == k], np.flatnonzero(number == k)) for k in arrangement.occupied]
+
+
+def draw_signs(seed: bytes, *, sums: int, numbers: int) -> NDArray[np.int8]:
+    """Return the coefficients of random sums that the seed makes: (sums, numbers).
+
+    Each is the difference of two fair bits: 0 with probability 1/2, else 1 or -1. Without zeros two
+    numbers of 2^95 would cancel modulo 2^96 in every sum (see `helba.learning.plan.ask_norm`).
+    """
+    count = 2 * sums * numbers
+    stream = hashlib.shake_128(b"helba signs" + seed).digest(-(-count // 8))
+    bits = np.unpackbits(np.frombuffer(stream, dtype=np.uint8), count=count).astype(np.int8)
+    first, second = bits.reshape(2, sums, numbers)
+    return first - second

@@ -39,9 +39,9 @@ from helba.ring.parameters import (
     choose_parameters,
     insecure_parameters,
 )
-from helba.ring.rearrangement import Move, Rearrangement
 from helba.ring.ring import Ring
-from helba.ring.share import Mask, Opening, Share
+from helba.ring.sharing.rearrangement import Move, Rearrangement
+from helba.ring.sharing.share import Mask, Opening, Share
 
 __all__ = [
     "BACKENDS",

@@ -11,9 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from helba.ring.integer import Integers, Residues
 from helba.ring.parameters import RingParameters
-from helba.ring.place import Places
+from helba.ring.sharing.integer import Integers, Residues
+from helba.ring.sharing.place import Places
 
 __all__ = ["Backend"]
 

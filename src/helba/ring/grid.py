@@ -28,7 +28,7 @@ from helba.ring.noise import (
     spread,
 )
 from helba.ring.parameters import RingParameters
-from helba.ring.share import MOST_SHARE_BITS
+from helba.ring.sharing.share import MOST_SHARE_BITS
 
 __all__ = ["Grid", "choose_grid"]
 

@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 from helba.errors import InvalidInput, WrongVector, require_whole
 from helba.ring.ciphertext import Ciphertext, describe_share
 from helba.ring.gaussian import draw_gaussian
-from helba.ring.integer import Integers, add_modulo, as_integers, compose
 from helba.ring.key import PublicKey, SecretKey
-from helba.ring.pad import MOST_MULTIPLE, SHARE_MODULUS
 from helba.ring.parameters import PRIMES
-from helba.ring.place import Places, checked_places
-from helba.ring.rearrangement import Rearrangement
-from helba.ring.reopening import require_reopenable
-from helba.ring.share import Opening, Share
+from helba.ring.sharing.integer import Integers, add_modulo, as_integers, compose
+from helba.ring.sharing.pad import MOST_MULTIPLE, SHARE_MODULUS
+from helba.ring.sharing.place import Places, checked_places
+from helba.ring.sharing.rearrangement import Rearrangement
+from helba.ring.sharing.reopening import require_reopenable
+from helba.ring.sharing.share import Opening, Share
 
 __all__ = ["Opener"]
 

@@ -25,13 +25,6 @@ from helba.errors import (
     require_whole,
 )
 from helba.ring.ciphertext import Ciphertext, count_primes, describe_fresh
-from helba.ring.integer import (
-    Integers,
-    add_modulo,
-    as_integers,
-    draw_residues,
-    largest_of,
-)
 from helba.ring.key import EvaluationKey, PublicKey, Recipient
 from helba.ring.noise import (
     Bound,
@@ -42,12 +35,24 @@ from helba.ring.noise import (
     rounding_noise,
     switching_noise,
 )
-from helba.ring.pad import MOST_MULTIPLE, SHARE_MODULUS
 from helba.ring.parameters import PRIMES, RingParameters
-from helba.ring.place import Places, checked_places
-from helba.ring.rearrangement import Rearrangement
-from helba.ring.reopening import LIFT_FAILURE, LIFT_MARGIN, describe_reopened, require_reopenable
-from helba.ring.share import NAME_BYTES, Carried, Mask, Opening
+from helba.ring.sharing.integer import (
+    Integers,
+    add_modulo,
+    as_integers,
+    draw_residues,
+    largest_of,
+)
+from helba.ring.sharing.pad import MOST_MULTIPLE, SHARE_MODULUS
+from helba.ring.sharing.place import Places, checked_places
+from helba.ring.sharing.rearrangement import Rearrangement
+from helba.ring.sharing.reopening import (
+    LIFT_FAILURE,
+    LIFT_MARGIN,
+    describe_reopened,
+    require_reopenable,
+)
+from helba.ring.sharing.share import NAME_BYTES, Carried, Mask, Opening
 
 __all__ = ["Ring"]
 

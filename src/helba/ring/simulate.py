@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from helba.errors import DamagedData
 from helba.ring.backend import Backend
-from helba.ring.integer import Integers, Residues, largest_of, residues_of
 from helba.ring.key import KEY_ID_BYTES
 from helba.ring.noise import (
     encryption_noise,
@@ -34,7 +33,8 @@ from helba.ring.noise import (
     switching_noise,
 )
 from helba.ring.parameters import RingParameters
-from helba.ring.place import Places
+from helba.ring.sharing.integer import Integers, Residues, largest_of, residues_of
+from helba.ring.sharing.place import Places
 
 __all__ = ["SimulatedBackend", "simulate_backend"]
 

@@ -33,9 +33,9 @@ from helba.ring.key import (
 )
 from helba.ring.keygen import BACKENDS, find_backend
 from helba.ring.noise import Bound
-from helba.ring.packing import pack_rows, packed_bytes, unpack_rows
 from helba.ring.parameters import PRIMES, RingParameters
-from helba.ring.share import Opening
+from helba.ring.sharing.packing import pack_rows, packed_bytes, unpack_rows
+from helba.ring.sharing.share import Opening
 
 __all__ = [
     "FORMAT_VERSION",

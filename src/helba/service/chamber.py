@@ -17,10 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import HelbaError, RunFailed
-from helba.protocol.child import answer_calls, fail_to_start, prepare_child
-from helba.protocol.codec import Codec
-from helba.protocol.enrolment import Enrolment, Rotation, name_key
-from helba.protocol.files import (
+from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.enrolment import Enrolment, Rotation, name_key
+from helba.reference.protocol.messages import Answer, Receipt, Refusal, Task, TaskReply
+from helba.reference.protocol.server import Server, Status
+from helba.reference.protocol.work import AnswerWork, OpenRound
+from helba.service.checkpoint import Checkpoint, CheckpointWriter
+from helba.service.memory import give_memory_back
+from helba.service.protocol.child import answer_calls, fail_to_start, prepare_child
+from helba.service.protocol.files import (
     DEPLOYMENT,
     PUBLIC_KEY,
     ROTATION,
@@ -28,10 +33,8 @@ from helba.protocol.files import (
     read_deployment,
     read_public,
 )
-from helba.protocol.kept import KeptServer
-from helba.protocol.messages import Answer, Receipt, Refusal, Task, TaskReply
-from helba.protocol.server import Server, Status
-from helba.protocol.serverfiles import (
+from helba.service.protocol.kept import KeptServer
+from helba.service.protocol.serverfiles import (
     admit_user,
     drop_rotation,
     drop_user,
@@ -39,11 +42,8 @@ from helba.protocol.serverfiles import (
     open_server,
     write_rotated_files,
 )
-from helba.protocol.snapshot import join_state
-from helba.protocol.vault import read_private, write_private
-from helba.protocol.work import AnswerWork, OpenRound
-from helba.service.checkpoint import Checkpoint, CheckpointWriter
-from helba.service.memory import give_memory_back
+from helba.service.protocol.snapshot import join_state
+from helba.service.protocol.vault import read_private, write_private
 
 __all__ = ["Chamber", "Outcome", "Reply", "Start", "run_chamber"]
 

@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from helba.engine import EncryptedVector, Engine
-from helba.protocol.enrolment import name_key
-from helba.protocol.server import Server
-from helba.protocol.snapshot import describe_server
-from helba.protocol.snapshotparts import PartWriter
+from helba.reference.engine import EncryptedVector, Engine
+from helba.reference.protocol.enrolment import name_key
+from helba.reference.protocol.server import Server
+from helba.service.protocol.snapshot import describe_server
+from helba.service.protocol.snapshotparts import PartWriter
 
 __all__ = ["Checkpoint", "CheckpointWriter"]
 

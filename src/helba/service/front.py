@@ -16,13 +16,13 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from helba.errors import Refused, Unavailable
-from helba.protocol import messages
-from helba.protocol.tokens import hash_token
+from helba.reference.protocol import messages
 from helba.service.failure import NotFound, Unauthorized, WrongType
 from helba.service.limit import BytesInFlight, RateLimiter, Share, reading_body
 from helba.service.link import TenantLink
 from helba.service.metric import Metrics
 from helba.service.openapi import BYTES
+from helba.service.protocol.tokens import hash_token
 from helba.service.settings import Limits
 
 __all__ = [

@@ -16,15 +16,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from helba.engine import Engine, PublicKey, Scheme, get_scheme
 from helba.errors import DamagedData, HelbaError, RunFailed
-from helba.protocol.child import answer_calls, fail_to_start, prepare_child
-from helba.protocol.codec import Codec
-from helba.protocol.deployment import Deployment
-from helba.protocol.enrolment import Enrolment, Rotation, name_key
-from helba.protocol.files import DEPLOYMENT, read_deployment
-from helba.protocol.messages import Ask, Message, Report, TaskReply, TestReply
-from helba.protocol.profiles import profile_of
+from helba.reference.engine import Engine, PublicKey, Scheme, get_scheme
+from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.deployment import Deployment
+from helba.reference.protocol.enrolment import Enrolment, Rotation, name_key
+from helba.reference.protocol.messages import Ask, Message, Report, TaskReply, TestReply
+from helba.reference.protocol.profiles import profile_of
+from helba.service.protocol.child import answer_calls, fail_to_start, prepare_child
+from helba.service.protocol.files import DEPLOYMENT, read_deployment
 
 __all__ = ["KINDS", "Checked", "NotYours", "Stranger", "run_gate"]
 

@@ -17,13 +17,13 @@ from pickle import PickleBuffer
 from typing import Any
 
 from helba.errors import DamagedData, Refused, RunFailed, Unavailable
-from helba.protocol.child import ChildEnded, ChildProcess, ChildTooSlow
-from helba.protocol.enrolment import Enrolment
-from helba.protocol.serverfiles import enrolment_path
-from helba.protocol.vault import read_private
+from helba.reference.protocol.enrolment import Enrolment
 from helba.service.failure import TooMany
 from helba.service.gate import Stranger, run_gate
 from helba.service.job import MOST_OF_ONE
+from helba.service.protocol.child import ChildEnded, ChildProcess, ChildTooSlow
+from helba.service.protocol.serverfiles import enrolment_path
+from helba.service.protocol.vault import read_private
 from helba.service.view import View
 
 __all__ = ["Gatekeeper"]

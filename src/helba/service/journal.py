@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from helba.protocol.server import Status
+from helba.reference.protocol.server import Status
 from helba.service.chamber import Outcome
 from helba.service.checkpoint import Checkpoint
 from helba.service.store import AnsweredRound, LedgerCounts, Store, UpdateRecord

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from helba.protocol.deployment import Deployment
-from helba.protocol.messages import Message
+from helba.reference.protocol.deployment import Deployment
+from helba.reference.protocol.messages import Message
 from helba.service.meter import Histogram
 
 __all__ = ["OpenRound", "TenantLink"]

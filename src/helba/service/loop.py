@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from helba.errors import HelbaError, Refused, Unavailable
-from helba.protocol.child import ChildProcess
 from helba.service.chamber import Start
 from helba.service.gate import Checked
 from helba.service.job import Job, JobQueue
 from helba.service.lease import SlotLeases
 from helba.service.meter import Meter
+from helba.service.protocol.child import ChildProcess
 from helba.service.serving import Serving
 from helba.service.settings import Batching, Limits
 from helba.service.store import Store

@@ -18,10 +18,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from helba.errors import HelbaError, InvalidInput, RunFailed
-from helba.protocol.files import DEPLOYMENT
 from helba.service.app import make_app
 from helba.service.listen import run_app
 from helba.service.memory import give_memory_back
+from helba.service.protocol.files import DEPLOYMENT
 from helba.service.settings import Batching, Limits
 from helba.service.store import Store
 from helba.service.tenant import Tenant

@@ -17,10 +17,9 @@ from pickle import PickleBuffer
 from typing import Any
 
 from helba.errors import HelbaError, Refused, RunFailed, Unavailable
-from helba.protocol.child import ChildEnded, ChildProcess
-from helba.protocol.codec import Codec
-from helba.protocol.messages import Report
-from helba.protocol.rewards import NOT_YOURS, UNKNOWN_ROUND
+from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.messages import Report
+from helba.reference.protocol.rewards import NOT_YOURS, UNKNOWN_ROUND
 from helba.service.chamber import Outcome, Reply
 from helba.service.failure import NotFound, TooMany
 from helba.service.gate import Checked
@@ -28,6 +27,7 @@ from helba.service.job import Job, chunks_of, one_of_each, user_of
 from helba.service.journal import Journal
 from helba.service.lease import HelpLease
 from helba.service.meter import Meter
+from helba.service.protocol.child import ChildEnded, ChildProcess
 from helba.service.settings import Limits
 from helba.service.store import AnsweredRound, RoundRecord, Store
 from helba.service.view import View

@@ -18,19 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import DamagedData, Refused, Unavailable
-from helba.protocol.child import ChildProcess
-from helba.protocol.codec import Codec
-from helba.protocol.files import DEPLOYMENT, PUBLIC_KEY, read_deployment, read_public
-from helba.protocol.messages import Message
-from helba.protocol.server import Status
-from helba.protocol.serverfiles import list_users
-from helba.protocol.tokens import (
-    drop_token_hash,
-    read_authority_hash,
-    read_token_hashes,
-    same_hash,
-    write_token_hash,
-)
+from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.messages import Message
+from helba.reference.protocol.server import Status
 from helba.service.chamber import Outcome, Reply, Start, run_chamber
 from helba.service.checkpoint import Checkpoint
 from helba.service.failure import Forbidden
@@ -39,6 +29,16 @@ from helba.service.gatekeeper import Gatekeeper
 from helba.service.limit import OneCopy
 from helba.service.loop import Loop
 from helba.service.meter import Histogram
+from helba.service.protocol.child import ChildProcess
+from helba.service.protocol.files import DEPLOYMENT, PUBLIC_KEY, read_deployment, read_public
+from helba.service.protocol.serverfiles import list_users
+from helba.service.protocol.tokens import (
+    drop_token_hash,
+    read_authority_hash,
+    read_token_hashes,
+    same_hash,
+    write_token_hash,
+)
 from helba.service.settings import Batching, Limits
 from helba.service.store import Store
 from helba.service.view import View

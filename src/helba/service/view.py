@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from helba.protocol.codec import Codec
-from helba.protocol.deployment import Deployment
-from helba.protocol.messages import Receipt
-from helba.protocol.server import Status
+from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.deployment import Deployment
+from helba.reference.protocol.messages import Receipt
+from helba.reference.protocol.server import Status
 from helba.service.chamber import Outcome
 
 __all__ = ["View", "who_learns_what"]

@@ -9,13 +9,13 @@ from datetime import datetime, timezone
 from typing import Any
 
 from helba.errors import DamagedData
-from helba.protocol.deployment import Deployment
-from helba.protocol.frame import frame
-from helba.protocol.messages import Answer, Ask, Message, Receipt, Report, Task
-from helba.protocol.tokens import hash_token, make_token
+from helba.reference.protocol.deployment import Deployment
+from helba.reference.protocol.frame import frame
+from helba.reference.protocol.messages import Answer, Ask, Message, Receipt, Report, Task
 from helba.service.failure import Forbidden
 from helba.service.meter import BOUNDS, Histogram
-from tests.protocol.parties import TOY, deployment_of
+from helba.service.protocol.tokens import hash_token, make_token
+from tests.reference.protocol.parties import TOY, deployment_of
 
 USER, OTHER = bytes(range(16)), bytes(range(16, 32))
 ROUND = bytes(range(32, 48))

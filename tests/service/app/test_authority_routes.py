@@ -3,7 +3,7 @@
 import pytest
 
 from helba.errors import DamagedData, Refused
-from helba.protocol.tokens import hash_token, make_token
+from helba.service.protocol.tokens import hash_token, make_token
 from tests.service.app.calling import USER_HEADERS, app_of, as_authority, call
 from tests.service.app.faking import MOST, OTHER, TOKEN, USER, FakeTenant
 

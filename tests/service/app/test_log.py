@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from helba.errors import RunFailed
-from helba.protocol.tokens import make_token
 from helba.service import log
 from helba.service.log import LIBRARIES, configure_logs, request_id
+from helba.service.protocol.tokens import make_token
 from tests.service.app.calling import AUTHORITY_HEADERS, app_of, as_authority, as_user, call
 from tests.service.app.faking import ASK, AUTHORITY_TOKEN, TOKEN, USER, FakeTenant
 

@@ -3,7 +3,7 @@
 import pytest
 
 from helba.errors import Unavailable
-from tests.protocol.parties import TOY, deployment_of
+from tests.reference.protocol.parties import TOY, deployment_of
 from tests.service.app.calling import app_of, as_user, call
 from tests.service.app.faking import FakeTenant
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from helba.errors import HelbaError, InvalidInput, RunFailed
-from helba.protocol.files import DEPLOYMENT
 from helba.service import run
+from helba.service.protocol.files import DEPLOYMENT
 from helba.service.run import LOCK, STORE, TenantSpec, hold_folder, serve
 from helba.service.settings import Batching, Limits
 from tests.service.app.calling import SECONDS, serving, wait_until

@@ -14,14 +14,14 @@ import httpx
 import pytest
 import typer
 
-from helba.cli.serve import serve
+from helba.cli.service.serve import serve
 from helba.errors import InvalidInput, RunFailed
 from helba.service import run
 from tests.service.app.calling import SECONDS, wait_until
 
 COMMAND = """
 import sys, typer
-from helba.cli.serve import serve
+from helba.cli.service.serve import serve
 if __name__ == "__main__":
     app = typer.Typer()
     app.command()(serve)
@@ -46,7 +46,7 @@ assert not heavy, heavy
 def test_command_is_loaded_without_the_service() -> None:
     code = """
 import sys
-import helba.cli.serve
+import helba.cli.service.serve
 heavy = {"openfhe", "matplotlib", "fastapi", "uvicorn", "sqlalchemy"} & set(sys.modules)
 assert not heavy, heavy
 """

@@ -3,10 +3,18 @@
 import pytest
 
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed, Unavailable
-from helba.protocol.messages import Answer, Ask, Receipt, Report, Task, TaskReply, TestReply
-from helba.protocol.tokens import make_token
+from helba.reference.protocol.messages import (
+    Answer,
+    Ask,
+    Receipt,
+    Report,
+    Task,
+    TaskReply,
+    TestReply,
+)
 from helba.service.body import unpack_messages
 from helba.service.failure import Forbidden, TooMany
+from helba.service.protocol.tokens import make_token
 from tests.service.app.calling import AUTHORITY_HEADERS, app_of, as_user, call
 from tests.service.app.faking import (
     ASK,

@@ -10,13 +10,13 @@ import httpx
 import jsonschema_rs
 import pytest
 
-from helba.protocol.codec import Codec
-from helba.protocol.messages import Answer, Receipt
-from helba.protocol.serverfiles import write_server_files
-from helba.protocol.tokens import hash_token, make_token, write_authority_hash
+from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.messages import Answer, Receipt
 from helba.service.body import unpack_messages
+from helba.service.protocol.serverfiles import write_server_files
+from helba.service.protocol.tokens import hash_token, make_token, write_authority_hash
 from helba.service.run import TenantSpec
-from tests.protocol.parties import TOY, authority_of
+from tests.reference.protocol.parties import TOY, authority_of
 from tests.service.app.calling import SECONDS, serving, wait_until
 
 CONTEXTS = [[1.0, 0.5], [0.2, -1.0]]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from helba.protocol import vault
-from tests.protocol.folders import CHEAP
+from helba.service.protocol import vault
+from tests.reference.protocol.folders import CHEAP
 
 
 @pytest.fixture(autouse=True, scope="package")

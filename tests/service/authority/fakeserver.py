@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Header, Request, Response
 
 from helba.errors import Unavailable
-from helba.protocol.deployment import Deployment
-from helba.protocol.enrolment import Enrolment, Rotation
-from helba.protocol.keyinfo import describe_key
+from helba.reference.protocol.deployment import Deployment
+from helba.reference.protocol.enrolment import Enrolment, Rotation
 from helba.service.failure import Unauthorized, add_failure_handlers
 from helba.service.listen import run_app
+from helba.service.protocol.keyinfo import describe_key
 
 STARTING_SECONDS = 20.0
 
@@ -83,7 +83,7 @@ class FakeServer:
         root = "/v1/tenants/main"
 
         def note(request: Request) -> None:
-            from helba.protocol.tokens import hash_token
+            from helba.service.protocol.tokens import hash_token
 
             token = request.headers.get("authorization", "").removeprefix("Bearer ")
             if hash_token(token, kind="authority") != self._authority_hash:

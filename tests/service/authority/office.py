@@ -10,16 +10,16 @@ from typing import Any
 
 import httpx
 
-from helba.engine import get_scheme
-from helba.protocol.authorityfiles import SERVER
-from helba.protocol.authoritystate import collective_id
-from helba.protocol.deployment import Deployment
-from helba.protocol.invitation import invite
-from helba.protocol.tokens import hash_token, make_token, read_authority_hash
+from helba.reference.engine import get_scheme
+from helba.reference.protocol.deployment import Deployment
 from helba.service.authority.app import AuthoritySettings
 from helba.service.authority.desk import Desk
 from helba.service.authority.run import ServerAddress, serve_authority
-from tests.protocol.folders import WORDS, insecure_authority
+from helba.service.protocol.authorityfiles import SERVER
+from helba.service.protocol.authoritystate import collective_id
+from helba.service.protocol.invitation import invite
+from helba.service.protocol.tokens import hash_token, make_token, read_authority_hash
+from tests.reference.protocol.folders import WORDS, insecure_authority
 from tests.service.authority.fakeserver import FakeServer, on_air
 
 NOWHERE = "http://127.0.0.1:9"  # the port of discard: nobody listens

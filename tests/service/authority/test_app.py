@@ -14,14 +14,14 @@ import jsonschema_rs
 import pytest
 import schemathesis
 
-from helba.protocol.authorityfiles import locked
-from helba.protocol.authoritystate import collective_id
-from helba.protocol.deployment import Deployment
-from helba.protocol.keyinfo import describe_key
-from helba.protocol.keystore import revoke_member
-from helba.protocol.tokens import hash_token, make_token
+from helba.reference.protocol.deployment import Deployment
 from helba.service.log import LIBRARIES, configure_logs
-from tests.protocol.folders import WORDS, rotate
+from helba.service.protocol.authorityfiles import locked
+from helba.service.protocol.authoritystate import collective_id
+from helba.service.protocol.keyinfo import describe_key
+from helba.service.protocol.keystore import revoke_member
+from helba.service.protocol.tokens import hash_token, make_token
+from tests.reference.protocol.folders import WORDS, rotate
 from tests.service.authority.fakeserver import free_port
 from tests.service.authority.office import (
     ask,

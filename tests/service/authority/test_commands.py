@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from helba.cli import main
-from helba.cli.authority import app
+from helba.cli.service.authority import app
 from helba.errors import InvalidInput, RunFailed
-from helba.protocol.authorityfiles import SERVER
-from helba.protocol.keystore import revoke_member
-from helba.protocol.tokens import read_token_hashes
 from helba.service.authority.desk import Desk
-from tests.protocol.folders import WORDS, files_of
+from helba.service.protocol.authorityfiles import SERVER
+from helba.service.protocol.keystore import revoke_member
+from helba.service.protocol.tokens import read_token_hashes
+from tests.reference.protocol.folders import WORDS, files_of
 from tests.service.authority.office import NOWHERE, fake_server, new_hash, public_key_of
 
 

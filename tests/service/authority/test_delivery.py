@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from helba.errors import InvalidInput, Refused, RunFailed, Unavailable
-from helba.protocol.authorityfiles import SERVER
-from helba.protocol.authoritystate import collective_id
-from helba.protocol.keyinfo import describe_key
-from helba.protocol.keystore import list_members, revoke_member, write_server_folder
-from helba.protocol.serverfiles import write_server_files
-from helba.protocol.tokens import make_token, read_authority_hash, read_token_hashes
 from helba.service.authority.courier import Courier
 from helba.service.authority.delivery import deliver
 from helba.service.authority.desk import Desk
 from helba.service.authority.link import Link, require_safe_url
 from helba.service.authority.run import ServerAddress, deliver_once
-from tests.protocol.folders import WORDS, enrol, new_user, rotate
+from helba.service.protocol.authorityfiles import SERVER
+from helba.service.protocol.authoritystate import collective_id
+from helba.service.protocol.keyinfo import describe_key
+from helba.service.protocol.keystore import list_members, revoke_member, write_server_folder
+from helba.service.protocol.serverfiles import write_server_files
+from helba.service.protocol.tokens import make_token, read_authority_hash, read_token_hashes
+from tests.reference.protocol.folders import WORDS, enrol, new_user, rotate
 from tests.service.authority.fakeserver import FakeServer, free_port
 from tests.service.authority.office import (
     NOWHERE,

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed, Unavailable
-from helba.protocol.authorityfiles import SERVER, locked
-from helba.protocol.authoritystate import collective_id
-from helba.protocol.enrolment import Enrolment
-from helba.protocol.invitation import NotInvited, find_invitation
-from helba.protocol.keyinfo import describe_key
-from helba.protocol.keystore import list_members, revoke_member
-from helba.protocol.serverfiles import enrolment_path
-from helba.protocol.tokens import hash_token, read_token_hashes
+from helba.reference.protocol.enrolment import Enrolment
 from helba.service.authority import desk as desk_module
 from helba.service.authority.desk import Desk
-from tests.protocol.folders import enrol, files_of, mode_of, new_user, rotate
+from helba.service.protocol.authorityfiles import SERVER, locked
+from helba.service.protocol.authoritystate import collective_id
+from helba.service.protocol.invitation import NotInvited, find_invitation
+from helba.service.protocol.keyinfo import describe_key
+from helba.service.protocol.keystore import list_members, revoke_member
+from helba.service.protocol.serverfiles import enrolment_path
+from helba.service.protocol.tokens import hash_token, read_token_hashes
+from tests.reference.protocol.folders import enrol, files_of, mode_of, new_user, rotate
 from tests.service.authority.office import code_for, new_hash, open_desk, public_key_of
 
 
@@ -258,7 +258,7 @@ def test_failed_write_leaves_no_member_in_memory(
         raise RunFailed("no space is left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("helba.protocol.authoritystate.write_members", fail)
+        patch.setattr("helba.service.protocol.authoritystate.write_members", fail)
         with pytest.raises(RunFailed, match="no space"):
             take(desk, "ann")
     take(desk, "bob")

@@ -16,17 +16,17 @@ from typing import Any
 import httpx
 import pytest
 
-from helba.protocol.authorityfiles import SERVER
-from helba.protocol.authoritystate import collective_id
-from helba.protocol.files import read_deployment
-from helba.protocol.keystore import list_members
-from helba.protocol.tokens import hash_token, read_authority_hash, read_token_hashes
-from tests.protocol.folders import WORDS
+from helba.service.protocol.authorityfiles import SERVER
+from helba.service.protocol.authoritystate import collective_id
+from helba.service.protocol.files import read_deployment
+from helba.service.protocol.keystore import list_members
+from helba.service.protocol.tokens import hash_token, read_authority_hash, read_token_hashes
+from tests.reference.protocol.folders import WORDS
 from tests.service.authority.fakeserver import FakeServer, free_port
 from tests.service.authority.office import ask, new_hash, public_key_of, wait_until
 
 pytestmark = pytest.mark.slow
-COMMAND = "import sys; from helba.cli.authority import app; app(sys.argv[1:])"
+COMMAND = "import sys; from helba.cli.service.authority import app; app(sys.argv[1:])"
 CREATE = ("--create", "toy", "--engine", "simulate")
 WORKERS, KILLS, ENROLMENTS = 3, 3, 8
 

@@ -33,17 +33,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fastapi import FastAPI, Request, Response
 
 from helba.errors import DamagedData, HelbaError, InvalidInput, Refused
-from helba.planning.request import PlanRequest
-from helba.protocol.authority import Authority
-from helba.protocol.codec import Codec
-from helba.protocol.deployment import Deployment
-from helba.protocol.keyinfo import describe_key
-from helba.protocol.messages import Ask, Refusal, TaskReply
-from helba.protocol.tokens import hash_token, make_token
-from helba.protocol.work import AnswerWork
+from helba.reference.planning.request import PlanRequest
+from helba.reference.protocol.authority import Authority
+from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.deployment import Deployment
+from helba.reference.protocol.messages import Ask, Refusal, TaskReply
+from helba.reference.protocol.work import AnswerWork
 from helba.service.body import pack_messages
 from helba.service.client import Account, Client, Patience
-from tests.protocol.parties import TOY, authority_of, plan_of
+from helba.service.protocol.keyinfo import describe_key
+from helba.service.protocol.tokens import hash_token, make_token
+from tests.reference.protocol.parties import TOY, authority_of, plan_of
 
 BINARY = "application/octet-stream"
 START_SECONDS = 10.0

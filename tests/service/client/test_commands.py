@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from helba.cli import main
-from helba.protocol import vault
-from helba.protocol.tokens import make_token
 from helba.service.client import transport
 from helba.service.client.account import read_account, read_token, write_account
+from helba.service.protocol import vault
+from helba.service.protocol.tokens import make_token
 from tests.service.client.fake import Fake, serving, write_certificate
 
 WORDS = "correct horse battery staple"
@@ -108,7 +108,7 @@ def test_client_commands_lead_through_a_round(
 def test_client_watch_helps_until_interrupted(
     fake: Fake, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from helba.cli import client as commands
+    from helba.cli.service import client as commands
 
     folder, naps = tmp_path / "cleo", []
     ask(capsys, "enrol", folder, "--authority", fake.url)
@@ -261,7 +261,7 @@ def test_client_commands_load_no_http_until_they_run() -> None:
     import subprocess
 
     script = (
-        "import sys, helba.cli.client, helba.cli.load;"
+        "import sys, helba.cli.service.client, helba.cli.service.load;"
         "print([n for n in ('httpx', 'fastapi', 'openfhe', 'matplotlib') if n in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed, Unavailable
-from helba.protocol import vault
-from helba.protocol.tokens import hash_token, make_token
 from helba.service.client import Client
 from helba.service.client import sweep as sweep_module
 from helba.service.client.account import read_account, read_token
 from helba.service.client.registry import Registry
-from tests.protocol.parties import TOY
+from helba.service.protocol import vault
+from helba.service.protocol.tokens import hash_token, make_token
+from tests.reference.protocol.parties import TOY
 from tests.service.client.fake import QUICK, Fake, serving, write_certificate
 
 ARMS = [[1.0, 0.2], [-0.5, 0.6]]

@@ -16,7 +16,7 @@ from helba.cli import main
 from helba.errors import InvalidInput, RunFailed
 from helba.service.client.figure import Tally, describe_latency, read_metrics
 from helba.service.client.load import LoadRequest, Moment, run_load
-from tests.protocol.parties import TOY, Table
+from tests.reference.protocol.parties import TOY, Table
 from tests.service.client.fake import QUICK, Fake, serving
 
 

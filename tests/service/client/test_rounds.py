@@ -12,10 +12,10 @@ import pytest
 
 from helba.errors import HelbaError, InvalidInput, Refused, RunFailed, Unavailable
 from helba.problems.toy import Toy
-from helba.protocol.bandit import ReferenceBandit
+from helba.reference.protocol.bandit import ReferenceBandit
 from helba.service.client import Client, Rejected, sweep
-from tests.protocol.parties import TOY, deployment_of
-from tests.protocol.talking import CUT_TOY
+from tests.reference.protocol.parties import TOY, deployment_of
+from tests.reference.protocol.talking import CUT_TOY
 from tests.service.client.fake import Fake, serving
 
 ARMS = [[1.0, 0.2], [-0.5, 0.6]]

@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from helba.engine.envelope import DIGEST_BYTES
-from helba.protocol.tokens import make_token
+from helba.reference.engine.envelope import DIGEST_BYTES
+from helba.service.protocol.tokens import make_token
 from tests.service.hostile.forging import (
     Framed,
     altered_seal,

@@ -7,12 +7,12 @@ from typing import Any
 
 import httpx
 
-from helba.protocol.authority import Authority
-from helba.protocol.codec import Codec
-from helba.protocol.messages import Answer
-from helba.protocol.tokens import make_token
-from helba.protocol.user import User
+from helba.reference.protocol.authority import Authority
+from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.messages import Answer
+from helba.reference.protocol.user import User
 from helba.service.body import unpack_messages
+from helba.service.protocol.tokens import make_token
 
 SECONDS = 60.0
 

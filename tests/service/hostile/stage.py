@@ -19,13 +19,13 @@ from typing import Any
 
 import httpx
 
-from helba.planning.request import PlanRequest
-from helba.protocol.authority import Authority
-from helba.protocol.bandit import ReferenceBandit
-from helba.protocol.serverfiles import write_server_files
-from helba.protocol.tokens import hash_token, make_token, write_authority_hash
+from helba.reference.planning.request import PlanRequest
+from helba.reference.protocol.authority import Authority
+from helba.reference.protocol.bandit import ReferenceBandit
+from helba.service.protocol.serverfiles import write_server_files
+from helba.service.protocol.tokens import hash_token, make_token, write_authority_hash
 from helba.service.store import Store
-from tests.protocol.parties import TOY, authority_of
+from tests.reference.protocol.parties import TOY, authority_of
 from tests.service.hostile.player import SECONDS, Player, Sent
 from tests.service.tenants import CUT_TOY, toy_rounds, wait_until
 

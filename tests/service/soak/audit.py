@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import select
 
-from helba.protocol.keystore import list_members, open_authority
-from helba.protocol.tokens import read_token_hashes
+from helba.service.protocol.keystore import list_members, open_authority
+from helba.service.protocol.tokens import read_token_hashes
 from helba.service.store import Store
 from helba.service.store.table import round_
 from tests.service.soak.service import WORDS, Service

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import HelbaError
-from helba.protocol.authorityfiles import CURRENT
 from helba.service.log import configure_logs
+from helba.service.protocol.authorityfiles import CURRENT
 from helba.service.run import TenantSpec, serve
 from helba.service.settings import Batching, Limits
 
@@ -29,10 +29,10 @@ def run_authority(
     *, folder: str, port: int, server: str, users: int, horizon: int, interactive: bool
 ) -> None:
     """Make the authority if there is none, and serve it to anybody."""
-    from helba.protocol.keystore import create_authority
     from helba.service.authority.desk import Desk
     from helba.service.authority.run import ServerAddress, serve_authority
-    from tests.protocol.parties import TOY, deployment_of
+    from helba.service.protocol.keystore import create_authority
+    from tests.reference.protocol.parties import TOY, deployment_of
 
     home, words = Path(folder), os.environ["HELBA_PASSPHRASE"]
     if not (home / CURRENT).exists():

@@ -22,17 +22,17 @@ from typing import Any
 import httpx
 
 from helba.bandits.policy import clip_reward
-from helba.engine import get_scheme
 from helba.errors import HelbaError, RunFailed
 from helba.problems import make_problem
-from helba.protocol.deployment import Deployment
-from helba.protocol.tokens import hash_token, make_token
-from helba.protocol.user import User
+from helba.reference.engine import get_scheme
+from helba.reference.protocol.deployment import Deployment
+from helba.reference.protocol.user import User
 from helba.service.client import Client
 from helba.service.client.account import Account, read_account, read_token
 from helba.service.client.enrolment import enrol
 from helba.service.client.registry import Registry
 from helba.service.client.transport import Patience
+from helba.service.protocol.tokens import hash_token, make_token
 from tests.service.soak.service import WORDS
 
 PATIENCE = Patience(deadline_seconds=120.0, longest_wait_seconds=2.0)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from helba.protocol import vault
+from helba.service.protocol import vault
 from helba.service.store import Store
 from helba.service.store.archive import default_url
-from tests.protocol.folders import CHEAP, insecure_authority
+from tests.reference.protocol.folders import CHEAP, insecure_authority
 from tests.service.databases import fresh_database, fresh_file
 from tests.service.store.contents import FINGERPRINT, fill_tenant
 

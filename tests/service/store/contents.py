@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from helba.protocol.files import read_deployment
 from helba.service.checkpoint import Checkpoint
+from helba.service.protocol.files import read_deployment
 from helba.service.store import AnsweredRound, LedgerCounts, Store, UpdateRecord
 from helba.service.store.table import metadata
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from helba.errors import InvalidInput, Refused, RunFailed
-from helba.protocol import vault
-from helba.protocol.files import read_deployment
+from helba.service.protocol import vault
+from helba.service.protocol.files import read_deployment
 from helba.service.store import Store, archive
 from helba.service.store.archive import default_url, export_tenant, import_tenant
-from tests.protocol.folders import files_of
+from tests.reference.protocol.folders import files_of
 from tests.service.databases import SERVER, fresh_database, fresh_file, fresh_postgres
 from tests.service.store.contents import (
     NOW,

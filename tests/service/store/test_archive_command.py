@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from helba.cli.archive import export_archive, import_archive
+from helba.cli.service.archive import export_archive, import_archive
 from helba.errors import Refused
 from helba.service.store import Store
 from helba.service.store.archive import default_url

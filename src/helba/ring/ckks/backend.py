@@ -27,11 +27,11 @@ from helba.ring.ckks.keymap import map_lock
 from helba.ring.ckks.process import require_own_randomness
 from helba.ring.ckks.template import Residues, Template
 from helba.ring.ckks.thread import run_all
-from helba.ring.integer import Integers, residues_of
 from helba.ring.key import KEY_ID_BYTES
-from helba.ring.packing import pack_rows, unpack_rows
 from helba.ring.parameters import PRIMES, RingParameters
-from helba.ring.place import Places
+from helba.ring.sharing.integer import Integers, residues_of
+from helba.ring.sharing.packing import pack_rows, unpack_rows
+from helba.ring.sharing.place import Places
 
 __all__ = ["CkksBackend", "open_backend"]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from helba.errors import EngineError
-from helba.ring.integer import Residues
+from helba.ring.sharing.integer import Residues
 
 __all__ = [
     "COEFFICIENTS",

@@ -31,10 +31,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, Field
 
 from helba.errors import DamagedData, Unavailable
-from helba.protocol.authorityfiles import Record
-from helba.protocol.invitation import NotInvited
-from helba.protocol.messages import ID_BYTES
-from helba.protocol.tokens import require_token_hash
+from helba.reference.protocol.messages import ID_BYTES
 from helba.service.authority.courier import Courier
 from helba.service.authority.desk import Desk
 from helba.service.authority.metric import AuthorityMetrics
@@ -49,6 +46,9 @@ from helba.service.limit import BytesInFlight, OneCopy, RateLimiter
 from helba.service.log import RequestLog
 from helba.service.metric import FORMAT
 from helba.service.openapi import BYTES, add_openapi, add_route, binary_body, json_of
+from helba.service.protocol.authorityfiles import Record
+from helba.service.protocol.invitation import NotInvited
+from helba.service.protocol.tokens import require_token_hash
 from helba.service.schema import Problem
 
 __all__ = ["AuthoritySettings", "create_app"]

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from helba.errors import HelbaError, Unavailable
-from helba.protocol.authorityfiles import CURRENT, MEMBERS, SERVER
-from helba.protocol.files import ROTATION
-from helba.protocol.tokens import read_token_hash
 from helba.service.authority.delivery import Outcome, deliver
 from helba.service.authority.link import Link
+from helba.service.protocol.authorityfiles import CURRENT, MEMBERS, SERVER
+from helba.service.protocol.files import ROTATION
+from helba.service.protocol.tokens import read_token_hash
 
 __all__ = ["Courier"]
 

@@ -21,14 +21,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from helba.errors import Refused, RunFailed, Unavailable
-from helba.protocol.authorityfiles import SERVER, at_work, read_members
-from helba.protocol.authoritystate import collective_id
-from helba.protocol.enrolment import SHARED_ID
-from helba.protocol.files import ROTATION
-from helba.protocol.serverfiles import drop_rotation, enrolment_path, list_users
-from helba.protocol.tokens import read_token_hashes
-from helba.protocol.vault import read_private
+from helba.reference.protocol.enrolment import SHARED_ID
 from helba.service.authority.link import Known, Link
+from helba.service.protocol.authorityfiles import SERVER, at_work, read_members
+from helba.service.protocol.authoritystate import collective_id
+from helba.service.protocol.files import ROTATION
+from helba.service.protocol.serverfiles import drop_rotation, enrolment_path, list_users
+from helba.service.protocol.tokens import read_token_hashes
+from helba.service.protocol.vault import read_private
 
 __all__ = ["Outcome", "deliver"]
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from helba.engine import get_scheme
 from helba.errors import DamagedData, HelbaError, Refused, RunFailed, Unavailable
-from helba.protocol.authority import Authority
-from helba.protocol.authorityfiles import (
+from helba.reference.engine import get_scheme
+from helba.reference.protocol.authority import Authority
+from helba.service.protocol.authorityfiles import (
     CURRENT,
     MEMBERS,
     SERVER,
@@ -31,20 +31,20 @@ from helba.protocol.authorityfiles import (
     ensure_server_token,
     read_members,
 )
-from helba.protocol.authoritystate import read_authority, renew_members, work_on
-from helba.protocol.files import DEPLOYMENT, read_json, read_public
-from helba.protocol.invitation import (
+from helba.service.protocol.authoritystate import read_authority, renew_members, work_on
+from helba.service.protocol.files import DEPLOYMENT, read_json, read_public
+from helba.service.protocol.invitation import (
     NotInvited,
     claim_invitation,
     find_invitation,
     release_invitation,
     require_invited,
 )
-from helba.protocol.keyinfo import describe_key
-from helba.protocol.keystore import take_in
-from helba.protocol.serverfiles import write_server_files
-from helba.protocol.tokens import require_token_hash, write_token_hash
-from helba.protocol.vault import read_private
+from helba.service.protocol.keyinfo import describe_key
+from helba.service.protocol.keystore import take_in
+from helba.service.protocol.serverfiles import write_server_files
+from helba.service.protocol.tokens import require_token_hash, write_token_hash
+from helba.service.protocol.vault import read_private
 
 __all__ = ["Desk"]
 

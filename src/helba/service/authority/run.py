@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from helba.protocol.authorityfiles import SERVER, ensure_server_token
-from helba.protocol.authoritystate import work_on
 from helba.service.authority.app import AuthoritySettings, create_app
 from helba.service.authority.courier import Courier
 from helba.service.authority.delivery import Outcome, deliver
@@ -16,6 +14,8 @@ from helba.service.authority.desk import Desk
 from helba.service.authority.link import Link
 from helba.service.authority.metric import AuthorityMetrics
 from helba.service.listen import run_app
+from helba.service.protocol.authorityfiles import SERVER, ensure_server_token
+from helba.service.protocol.authoritystate import work_on
 
 __all__ = ["ServerAddress", "deliver_once", "serve_authority"]
 

@@ -3,7 +3,7 @@
     client.json     authority, server, tenant, name, certificate; whether the server knows the user
     token           the user's token, in a file that only its owner can read
 
-They lie beside the keys of `helba.protocol.userstore`.
+They lie beside the keys of `helba.service.protocol.userstore`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from helba.errors import DamagedData, Refused, RunFailed
-from helba.protocol.files import read_json
-from helba.protocol.tokens import hash_token, make_token
-from helba.protocol.vault import read_private, write_private
 from helba.service.client.transport import Patience, Transport
+from helba.service.protocol.files import read_json
+from helba.service.protocol.tokens import hash_token, make_token
+from helba.service.protocol.vault import read_private, write_private
 
 __all__ = [
     "ACCOUNT",

@@ -24,8 +24,7 @@ from typing import Any
 
 from helba.bandits.policy import Array, check_context, check_contexts, clip_reward
 from helba.errors import DamagedData, HelbaError, InvalidInput, RunFailed
-from helba.protocol.user import User
-from helba.protocol.userstore import open_user
+from helba.reference.protocol.user import User
 from helba.service.client.account import Account, read_account, read_token
 from helba.service.client.dialogue import CONFLICT, Dialogue
 from helba.service.client.keyring import Keyring
@@ -33,6 +32,7 @@ from helba.service.client.link import ServerLink
 from helba.service.client.shelf import FolderShelf, KeptRound, MemoryShelf, Shelf, check_round
 from helba.service.client.sweep import Flushed, is_final, is_orphan
 from helba.service.client.transport import Patience, Rejected, find_refusal
+from helba.service.protocol.userstore import open_user
 
 __all__ = ["Advice", "Client"]
 

@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from helba.bandits.policy import clip_reward
-from helba.engine import get_scheme
 from helba.errors import HelbaError
 from helba.problems import Round, make_problem
-from helba.protocol.deployment import Deployment
-from helba.protocol.tokens import hash_token, make_token
-from helba.protocol.user import User
+from helba.reference.engine import get_scheme
+from helba.reference.protocol.deployment import Deployment
+from helba.reference.protocol.user import User
 from helba.service.client.account import Account
 from helba.service.client.client import Client
 from helba.service.client.figure import Tally
 from helba.service.client.registry import Registry
 from helba.service.client.transport import Patience, Rejected
+from helba.service.protocol.tokens import hash_token, make_token
 
 __all__ = ["Crowd", "Signals", "Spot", "join_crowd"]
 

@@ -16,25 +16,25 @@ from dataclasses import replace
 from pathlib import Path
 
 from helba.errors import DamagedData, InvalidInput, Refused
-from helba.protocol.deployment import Deployment
-from helba.protocol.enrolment import SHARED_ID
-from helba.protocol.files import (
+from helba.reference.protocol.deployment import Deployment
+from helba.reference.protocol.enrolment import SHARED_ID
+from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.user import User
+from helba.service.client.account import ACCOUNT, Account, keep_token, read_account, write_account
+from helba.service.client.link import ServerLink
+from helba.service.client.registry import Registry
+from helba.service.client.transport import Patience, check_url
+from helba.service.protocol.files import (
     DEPLOYMENT,
     PUBLIC_KEY,
     SECRET_KEY,
     read_deployment,
     read_public,
 )
-from helba.protocol.keyinfo import describe_key, id_of_file
-from helba.protocol.messages import ID_BYTES
-from helba.protocol.tokens import hash_token
-from helba.protocol.user import User
-from helba.protocol.userstore import COLLECTIVE_KEY, adopt_key, make_user, open_user
-from helba.protocol.vault import make_private_folder
-from helba.service.client.account import ACCOUNT, Account, keep_token, read_account, write_account
-from helba.service.client.link import ServerLink
-from helba.service.client.registry import Registry
-from helba.service.client.transport import Patience, check_url
+from helba.service.protocol.keyinfo import describe_key, id_of_file
+from helba.service.protocol.tokens import hash_token
+from helba.service.protocol.userstore import COLLECTIVE_KEY, adopt_key, make_user, open_user
+from helba.service.protocol.vault import make_private_folder
 
 __all__ = ["check_key", "enrol"]
 

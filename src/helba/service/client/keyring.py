@@ -12,18 +12,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from helba.bandits.terms import BatchTerms
-from helba.engine import get_scheme
 from helba.errors import DamagedData, Refused
-from helba.protocol.codec import Codec
-from helba.protocol.enrolment import name_key
-from helba.protocol.keyinfo import id_of_file
-from helba.protocol.messages import Notice
-from helba.protocol.user import User
-from helba.protocol.userstore import COLLECTIVE_KEY, adopt_key
+from helba.reference.engine import get_scheme
+from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.enrolment import name_key
+from helba.reference.protocol.messages import Notice
+from helba.reference.protocol.user import User
 from helba.service.client.account import Account
 from helba.service.client.link import ServerLink
 from helba.service.client.registry import Registry
 from helba.service.client.transport import Patience
+from helba.service.protocol.keyinfo import id_of_file
+from helba.service.protocol.userstore import COLLECTIVE_KEY, adopt_key
 
 __all__ = ["Keyring"]
 

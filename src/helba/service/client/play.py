@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from helba.problems import Problem, make_problem
-from helba.protocol.deployment import Deployment
+from helba.reference.protocol.deployment import Deployment
 from helba.service.client.client import Client
 from helba.service.client.figure import describe_latency
 

@@ -19,9 +19,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from helba.errors import DamagedData, InvalidInput, RunFailed
-from helba.protocol.files import delete_file, naming, read_json
-from helba.protocol.messages import ID_BYTES
-from helba.protocol.vault import make_private_folder, read_private, sweep_folder, write_private
+from helba.reference.protocol.messages import ID_BYTES
+from helba.service.protocol.files import delete_file, naming, read_json
+from helba.service.protocol.vault import (
+    make_private_folder,
+    read_private,
+    sweep_folder,
+    write_private,
+)
 
 __all__ = ["FolderShelf", "KeptRound", "MemoryShelf", "Shelf", "check_round"]
 

@@ -27,9 +27,9 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed
-from helba.protocol.files import DEPLOYMENT, read_deployment
-from helba.protocol.serverfiles import LEDGER
-from helba.protocol.vault import make_private_folder
+from helba.service.protocol.files import DEPLOYMENT, read_deployment
+from helba.service.protocol.serverfiles import LEDGER
+from helba.service.protocol.vault import make_private_folder
 from helba.service.store.bundle import BundleReader, BundleWriter, MemberFile, is_sound
 from helba.service.store.commit import DIGEST_BYTES, add_rows
 from helba.service.store.migration import latest_version

@@ -1,0 +1,1 @@
+"""The authority: makes the keys and says who takes part."""

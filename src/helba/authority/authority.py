@@ -1,0 +1,80 @@
+"""The authority: it makes the keys and says who takes part. It may be the opener, too."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+import nacl.public
+
+from helba.protocol.deployment import SharesDeployment
+from helba.protocol.message import ID_BYTES
+from helba.ring import (
+    KeyPair,
+    Opener,
+    PublicKey,
+    Recipient,
+    Ring,
+    make_keys,
+    make_reencryption_key,
+)
+
+__all__ = ["Authority", "Enrolment"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enrolment:
+    """A user's name, and in the setting `users` the keys by which the server reaches it."""
+
+    id: bytes
+    recipient: Recipient | None = None
+
+
+class Authority:
+    """Holds the collective secret key, and in `authority` the key that seeds are sealed to."""
+
+    def __init__(self, deployment: SharesDeployment) -> None:
+        self.deployment = deployment
+        plan = deployment.plan
+        self._keys: KeyPair = make_keys(
+            plan.parameters, backend=deployment.backend, automorphism=plan.automorphism
+        )
+        self._sealing = nacl.public.PrivateKey.generate()
+
+    def __repr__(self) -> str:
+        return f"Authority(opener={self.deployment.plan.opener!r})"
+
+    @property
+    def public_key(self) -> PublicKey:
+        """The collective public key."""
+        return self._keys.public
+
+    @property
+    def sealing_key(self) -> bytes:
+        """The public key that users seal seeds to."""
+        return bytes(self._sealing.public_key)
+
+    @property
+    def private_sealing_key(self) -> nacl.public.PrivateKey:
+        """The key that opens sealed seeds; it stays with the opener."""
+        return self._sealing
+
+    def make_ring(self) -> Ring:
+        """Return what the server computes with: public keys."""
+        return Ring(self._keys.public, evaluation_key=self._keys.evaluation)
+
+    def make_opener(self) -> Opener:
+        """Return the opener under the collective key, for the setting `authority`."""
+        return Opener(self._keys.secret, public_key=self._keys.public)
+
+    def make_user_keys(self) -> KeyPair:
+        """Return a key pair of one's own, as a user makes it."""
+        return make_keys(self.deployment.plan.parameters, backend=self.deployment.backend)
+
+    def enrol(self, public_key: PublicKey | None = None) -> Enrolment:
+        """Take a user in; with its own public key in the setting `users`."""
+        name = secrets.token_bytes(ID_BYTES)
+        if public_key is None:
+            return Enrolment(id=name)
+        way = make_reencryption_key(self._keys.secret, to=public_key)
+        return Enrolment(id=name, recipient=Recipient(public=public_key, reencryption=way))

@@ -1,0 +1,1 @@
+"""Commands of the first service. They go with it."""

@@ -1,0 +1,1 @@
+"""Boolean circuits: gates, arithmetic on shares, the argmax and the checks."""

@@ -1,0 +1,1 @@
+"""All parties in one process, which exchange bytes and nothing else."""

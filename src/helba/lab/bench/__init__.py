@@ -1,0 +1,1 @@
+"""Benches: what an operation, a round or an update costs here."""

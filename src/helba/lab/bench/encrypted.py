@@ -1,0 +1,175 @@
+"""Compares the profiles with each other, and keys and latencies of the reference.
+
+Everything goes through the protocols, bytes included, in one process with all its threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from helba.bandits.settings import Settings
+from helba.errors import require_whole
+from helba.lab.play.encrypted import (
+    EncryptedPlay,
+    describe_parameters,
+    make_play,
+    peak_memory,
+    plan_play,
+)
+from helba.lab.play.shares import SharesPlay, plan_shares_play
+from helba.lab.progress import note
+from helba.lab.runner import settings_for
+from helba.problems import Round, make_problem
+
+__all__ = ["bench_keys", "bench_latency", "bench_ratio"]
+
+TOY_HORIZON = 130
+KEYS = ("own", "shared")
+LATENCIES = ("single", "interactive")
+
+
+def bench_ratio(
+    *, rounds: int = 5, security: int = 128, seed: int = 0, engine: str = "ckks"
+) -> dict[str, Any]:
+    """Play the first rounds of the toy problem on shares and in the paper's profile.
+
+    Updates count as they fall due. Both are planned for the whole toy problem.
+    """
+    require_whole("rounds", rounds, least=1, most=TOY_HORIZON)
+    seconds: dict[str, float] = {}
+    details: dict[str, Any] = {}
+    # the paper first: on shares OpenFHE is loaded with one thread
+    for profile, bonus in (("paper", "sqrt"), ("shares", "quadratic")):
+        problem = make_problem("toy", seed=seed)
+        settings = settings_for(problem, horizon=TOY_HORIZON, profile=profile, bonus=bonus)
+        note(f"profile {profile}")
+        play: EncryptedPlay | SharesPlay
+        if profile == "shares":
+            deployment = plan_shares_play(
+                settings, engine=engine, opener="users", security=security
+            )
+            play = SharesPlay(deployment)
+        else:
+            play = _open(settings, security=security, engine=engine)
+        for each in problem.rounds(rounds):
+            _play_round(play, each)
+        seconds[profile] = play.seconds / rounds
+        found = play.as_json()
+        details[profile] = {
+            name: found[name] for name in ("seconds_per_round_without_updates", "parameters")
+        }
+        details[profile]["updates"] = play.updates
+    return {
+        "problem": "toy",
+        "rounds": rounds,
+        "security": security,
+        "seed": seed,
+        "shares_seconds_per_round": seconds["shares"],
+        "paper_seconds_per_round": seconds["paper"],
+        "ratio": seconds["paper"] / seconds["shares"],
+        **details,
+        "peak_memory_bytes": peak_memory(),
+    }
+
+
+def bench_keys(
+    *, rounds: int = 10, security: int = 128, seed: int = 0, engine: str = "ckks"
+) -> dict[str, Any]:
+    """Play the same rounds of the toy problem with own and with shared keys, in turns.
+
+    In one exchange each, since a round with a shared key cannot be interactive.
+    """
+    return _in_turns(
+        "keys",
+        KEYS,
+        over="shared",
+        rounds=rounds,
+        security=security,
+        seed=seed,
+        engine=engine,
+        latency="single",
+    )
+
+
+def bench_latency(
+    *, rounds: int = 10, security: int = 128, seed: int = 0, engine: str = "ckks"
+) -> dict[str, Any]:
+    """Play the same rounds of the toy problem in one exchange and interactively, in turns."""
+    return _in_turns(
+        "latency",
+        LATENCIES,
+        over="interactive",
+        rounds=rounds,
+        security=security,
+        seed=seed,
+        engine=engine,
+    )
+
+
+def _in_turns(
+    option: str,
+    values: tuple[str, str],
+    *,
+    over: str,
+    rounds: int,
+    security: int,
+    seed: int,
+    engine: str,
+    **others: str,
+) -> dict[str, Any]:
+    """Both values of an option in turns; `ratio` is the other one's time over that of `over`."""
+    require_whole("rounds", rounds, least=1, most=TOY_HORIZON)
+    problems = {value: make_problem("toy", seed=seed) for value in values}
+    plays = {}
+    for value, problem in problems.items():
+        note(f"{option} {value}")
+        settings = settings_for(problem, horizon=TOY_HORIZON)
+        chosen = {**others, option: value}
+        plays[value] = _open(settings, security=security, engine=engine, **chosen)
+    shown = {value: problem.rounds(rounds) for value, problem in problems.items()}
+    for _ in range(rounds):
+        for value, play in plays.items():
+            _play_round(play, next(shown[value]))
+    clocks = {value: play.clock for value, play in plays.items()}
+    seconds = {value: clock.seconds / rounds for value, clock in clocks.items()}
+    without = {
+        value: (clock.recommendation.total + clock.report.total) / rounds
+        for value, clock in clocks.items()
+    }
+    (other,) = set(values) - {over}
+    return {
+        "problem": "toy",
+        "rounds": rounds,
+        "security": security,
+        "seed": seed,
+        **{f"{value}_seconds_per_round": spent for value, spent in seconds.items()},
+        "ratio": seconds[other] / seconds[over],
+        **{f"{value}_seconds_without_updates": spent for value, spent in without.items()},
+        "ratio_without_updates": without[other] / without[over],
+        "updates": {value: play.updates for value, play in plays.items()},
+        "bytes_up_per_round": {v: play.bandit.bytes_up / rounds for v, play in plays.items()},
+        "bytes_down_per_round": {v: play.bandit.bytes_down / rounds for v, play in plays.items()},
+        "peak_memory_bytes": peak_memory(),
+        "parameters": {
+            value: describe_parameters(play.deployment.parameters) for value, play in plays.items()
+        },
+    }
+
+
+def _open(
+    settings: Settings,
+    *,
+    security: int,
+    engine: str,
+    keys: str = "own",
+    latency: str | None = None,
+) -> EncryptedPlay:
+    deployment = plan_play(
+        settings, engine=engine, security=security, refresh="client", keys=keys, latency=latency
+    )
+    return make_play(deployment)
+
+
+def _play_round(play: EncryptedPlay | SharesPlay, shown: Round) -> None:
+    arm = play.select(shown.contexts)
+    play.update(shown.contexts[arm], float(shown.rewards[arm]))

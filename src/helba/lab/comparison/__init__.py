@@ -1,0 +1,1 @@
+"""Algorithms side by side on many draws of a problem."""

@@ -1,0 +1,1 @@
+"""Kernels of the reference and of the ring, as things to time."""

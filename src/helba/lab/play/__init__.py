@@ -1,0 +1,1 @@
+"""One run of one algorithm, in the clear or encrypted, with its twin beside it."""

@@ -1,0 +1,1 @@
+"""The figures, tables and sections of the report."""

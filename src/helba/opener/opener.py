@@ -1,0 +1,325 @@
+"""The opener: it has a secret key, opens what is masked, and evaluates garbled circuits.
+
+In the setting `authority` that is one party, apart from server and users. In `users` every user is
+one: of its own rounds under its own key, and of tests and updates when the server asks it to. It
+sees values that are uniform, and returns what the plan says for a task, or nothing. It keeps a task
+from its first message to its last, and the seeds of a server's garbling session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import nacl.public
+import numpy as np
+
+from helba.errors import DamagedData, HelbaError, InvalidInput, Refused
+from helba.garbling import EvaluatorSession, ReturnedMessage
+from helba.garbling.circuits.circuit import Bits
+from helba.learning.exchange import reopen_shares
+from helba.protocol.box import SealedSeed, open_box, seal_answer
+from helba.protocol.deployment import SharesDeployment
+from helba.protocol.message import (
+    SIGN_SEED_BYTES,
+    Abort,
+    Acceptance,
+    Colours,
+    CompareTask,
+    Message,
+    Offer,
+    Pads,
+    PadTask,
+    Reopened,
+    ReopenTask,
+    Tables,
+    Transfer,
+    Verdict,
+    Work,
+)
+from helba.ring import Ciphertext, Opener
+from helba.ring.sharing.integer import Integers
+
+__all__ = ["OpenerParty"]
+
+MOST_TASKS = 256
+MOST_OFFERS = 1024  # of sessions, remembered so that a late one does not come back
+# On one sealed report, ever, and on one ask beside others: whether numbers are in range shows then,
+# and more would let a server that shifts its share bisect them.
+MOST_VERDICTS = 3
+
+
+@dataclass(kw_only=True)
+class _Task:
+    """A task that waits for its next message; `opening` names its garbled circuit."""
+
+    work: Work
+    seeds: tuple[SealedSeed, ...] = field(default=(), repr=False)
+    pads: Integers | None = field(default=None, repr=False)
+    signs: bytes = field(default=b"", repr=False)
+    boxes: tuple[bytes, ...] = field(default=(), repr=False)
+    opening: bytes = b""
+
+
+class OpenerParty:
+    """One opener of one deployment; `handle` answers a message of a server, once.
+
+    `colours` has the half answers of its own rounds, by task, where the opener is the user.
+    """
+
+    def __init__(
+        self,
+        deployment: SharesDeployment,
+        *,
+        opener: Opener,
+        sealing_key: nacl.public.PrivateKey | None = None,
+    ) -> None:
+        self.deployment = deployment
+        self._opener = opener
+        self._sealing_key = sealing_key
+        self._session: EvaluatorSession | None = None
+        self._accepted: OrderedDict[bytes, Acceptance | None] = OrderedDict()  # the last one, whole
+        self._tasks: OrderedDict[bytes, _Task] = OrderedDict()
+        self._verdicts: dict[bytes, int] = {}
+        self.colours: dict[bytes, Bits] = {}
+        self.bits_returned = 0
+        self.aborts = 0
+
+    def __repr__(self) -> str:
+        return f"OpenerParty({len(self._tasks)} tasks, {self.bits_returned} bits returned)"
+
+    def handle(self, message: Message) -> Message | None:
+        """Answer a server's message. What cannot be done is an `Abort`, and returns nothing."""
+        if isinstance(message, Offer):
+            return self._accept(message)
+        if not isinstance(message, PadTask | ReopenTask | CompareTask | Tables):
+            raise InvalidInput("message", type(message).__name__, "one for an opener")
+        try:
+            return self._work(message)
+        except HelbaError as error:
+            self._drop(message.task)
+            self.aborts += 1
+            return Abort(
+                task=message.task,
+                reason=f"{type(error).__name__}: {error}",
+                refused=isinstance(error, Refused),
+                unknown=isinstance(error, _UnknownSession),
+            )
+
+    def forget(self, task: bytes) -> None:
+        """Give a task up."""
+        self._drop(task)
+        self.colours.pop(task, None)
+
+    def _accept(self, message: Offer) -> Acceptance | None:
+        """Begin a new session in place of the old one; a damaged or late offer changes nothing.
+
+        The last offer again gets the same answer again.
+        """
+        name = message.offer.session
+        if name in self._accepted:
+            return self._accepted[name]
+        session = self.deployment.make_evaluator()
+        try:
+            answer = session.answer(message.offer)
+        except HelbaError:
+            self.aborts += 1
+            return None
+        self._session = session
+        self._tasks.clear()
+        for earlier in self._accepted:
+            self._accepted[earlier] = None
+        self._accepted[name] = Acceptance(answer=answer)
+        while len(self._accepted) > MOST_OFFERS:
+            self._accepted.popitem(last=False)
+        return self._accepted[name]
+
+    def _work(self, message: PadTask | ReopenTask | CompareTask | Tables) -> Message | None:
+        if isinstance(message, PadTask):
+            return self._encrypt_pads(message)
+        if isinstance(message, ReopenTask):
+            return self._reopen(message)
+        if isinstance(message, CompareTask):
+            return self._compare(message)
+        return self._evaluate(message)
+
+    # -- pads
+
+    def _encrypt_pads(self, message: PadTask) -> Pads | None:
+        deployment, work = self.deployment, message.work
+        if message.task in self._tasks:
+            return None  # repeated
+        kind = {"ask": "ask", "fold": "report"}.get(work.subject)
+        if self._sealing_key is None or kind is None:
+            raise Refused("this opener takes no sealed seeds for such a task")
+        if len(message.boxes) != work.count:
+            raise DamagedData(f"expected {work.count} boxes, got {len(message.boxes)}")
+        if _shows_range(work):
+            self._require_verdicts(message.boxes)
+        try:
+            seeds = tuple(
+                open_box(box, key=self._sealing_key, kind=kind, deployment=deployment.digest)
+                for box in message.boxes
+            )
+        except DamagedData as error:
+            raise Refused(str(error)) from None
+        numbers = deployment.numbers if kind == "ask" else deployment.settings.dim + 1
+        pads = np.concatenate([seed.expand(numbers) for seed in seeds])
+        task = _Task(work=work, seeds=seeds, pads=pads, boxes=message.boxes)
+        plan = deployment.plan
+        if kind == "ask":
+            task.signs = secrets.token_bytes(SIGN_SEED_BYTES)
+            multiple = plan.grid.feature_multiple
+            found = self._opener.encrypt_pads_each(
+                [(pads[index], places) for places, index in deployment.feature_groups(work.count)],
+                multiple=multiple,
+                scale=float(multiple),
+                primes=2,
+            )
+        else:
+            gram = deployment.gram
+            found = self._opener.encrypt_pads_each(
+                [
+                    (pads, arrangement.places[: work.count].reshape(-1))
+                    for arrangement in (gram.left_places, gram.right_places)
+                ],
+                multiple=plan.report_multiple,
+                scale=1.0,
+            )
+        self._keep(message.task, task)
+        return Pads(task=message.task, pads=tuple(found), signs=task.signs)
+
+    def _require_verdicts(self, boxes: Sequence[bytes]) -> list[bytes]:
+        """Return the names of boxes, or refuse: one was judged often enough, or comes twice."""
+        names = [hashlib.blake2b(box, digest_size=16).digest() for box in boxes]
+        if len(set(names)) != len(names):
+            raise Refused("expected every box once, got one twice")
+        if any(self._verdicts.get(name, 0) >= MOST_VERDICTS for name in names):
+            raise Refused(f"a box was judged {MOST_VERDICTS} times already")
+        return names
+
+    # -- reopenings
+
+    def _reopen(self, message: ReopenTask) -> Reopened:
+        exchanges = self.deployment.exchanges(message.work, message.step)
+        openings, replies = list(message.openings), list[Ciphertext]()
+        for exchange in exchanges:
+            count = len(exchange.places)
+            replies += reopen_shares(self._opener, openings[:count], exchange)
+            openings = openings[count:]
+        if openings:
+            raise DamagedData("expected the openings of this step, got more")
+        return Reopened(task=message.task, step=message.step, replies=tuple(replies))
+
+    # -- comparisons
+
+    def _compare(self, message: CompareTask) -> Transfer | None:
+        deployment, work = self.deployment, message.work
+        comparison = deployment.comparison(work)
+        task = self._tasks.get(message.task)
+        if task is None:
+            task = _Task(work=work)
+            self._keep(message.task, task)
+        if task.work != work:
+            raise DamagedData("expected the work that the task began with, got another")
+        if task.opening:
+            return None  # repeated
+        if len(message.openings) != len(comparison.places):
+            raise DamagedData(f"expected {len(comparison.places)} openings for this work")
+        received = self._opener.run_all(
+            [
+                partial(self._opener.receive, opening, places=places)
+                for opening, places in zip(message.openings, comparison.places, strict=True)
+            ]
+        )
+        opened: list[Any] = []
+        for share, deviation in zip(received, comparison.deviations, strict=True):
+            noisy = self._opener.add_noise(share, deviation=deviation) if deviation else share
+            opened.append(noisy.modulo(bits=comparison.bits))
+        shares = self._shares(task, opened)
+        transfer = self._require_session().begin(comparison.circuit, shares=shares)
+        task.opening = transfer.name
+        return Transfer(task=message.task, work=work, transfer=transfer)
+
+    def _shares(self, task: _Task, opened: list[Any]) -> list[Any]:
+        """This party's shares, for each group of the circuit."""
+        deployment, work = self.deployment, task.work
+        if work.subject == "ask":
+            shares: list[Any] = [deployment.gather_scores(opened, lanes=work.count)]
+            if deployment.plan.opener == "authority":
+                if task.pads is None:
+                    raise DamagedData("expected the pads of these asks first")
+                values = deployment.checked_values(
+                    task.pads.reshape(work.count, -1), seed=task.signs, sign=1
+                )
+                shares += deployment.ask_range.split_evaluator(values, seed=task.signs)
+            return shares
+        if work.subject == "fold":
+            if task.pads is None:
+                raise DamagedData("expected the pads of these reports first")
+            return [task.pads.reshape(1, -1)]
+        return [share.reshape(1, 1) for share in opened]
+
+    def _evaluate(self, message: Tables) -> Message | None:
+        task = self._tasks.get(message.task)
+        if task is None or not task.opening or message.tables.name != task.opening:
+            raise DamagedData("expected tables for a circuit of this task, got others")
+        deployment, work = self.deployment, task.work
+        if len(message.told) != (work.count if deployment.tells_range(work) else 0):
+            raise DamagedData("expected one bit for each ask, got others")
+        if _shows_range(work):  # an abort tells something, too: it counts before it can happen
+            for name in self._require_verdicts(task.boxes):
+                self._verdicts[name] = self._verdicts.get(name, 0) + 1
+        self._drop(message.task, abandon=False)
+        try:
+            evaluated = self._require_session().evaluate(message.tables)
+        except Refused as error:  # the labels do not match: the tables are wrong, not the numbers
+            raise DamagedData(str(error)) from None
+        if evaluated.returned is not None:
+            returned: ReturnedMessage = evaluated.returned
+            self.bits_returned += returned.labels.shape[0] * returned.labels.shape[1]
+            return Verdict(task=message.task, work=task.work, returned=returned)
+        if not task.seeds:
+            self.colours[message.task] = evaluated.colours[0]
+            return None
+        # The numbers of one ask reach the scores of all others in its product through the model's
+        # noise. So several are answered only if all of them are in range; one alone gets arm 0.
+        in_range = evaluated.colours[:, -1] ^ message.told
+        if work.count > 1 and not in_range.all():
+            raise Refused("an ask of this product is out of range")
+        sealed = tuple(
+            seal_answer(colours, seed=seed, task=message.task, circuit=message.tables.circuit)
+            for colours, seed in zip(evaluated.colours[:, :-1], task.seeds, strict=True)
+        )
+        return Colours(task=message.task, sealed=sealed)
+
+    # -- bookkeeping
+
+    def _require_session(self) -> EvaluatorSession:
+        if self._session is None:
+            raise _UnknownSession("expected an offer first: there is no garbling session")
+        return self._session
+
+    def _keep(self, name: bytes, task: _Task) -> None:
+        self._tasks[name] = task
+        while len(self._tasks) > MOST_TASKS:
+            self._drop(next(iter(self._tasks)))
+
+    def _drop(self, name: bytes, *, abandon: bool = True) -> None:
+        task = self._tasks.pop(name, None)
+        if abandon and task is not None and task.opening and self._session is not None:
+            self._session.abandon(task.opening)
+
+
+class _UnknownSession(DamagedData):
+    """There is no garbling session, as after a restart."""
+
+
+def _shows_range(work: Work) -> bool:
+    """True if the server sees whether shared numbers are in range; of an ask alone it does not."""
+    return work.subject == "fold" or (work.subject == "ask" and work.count > 1)

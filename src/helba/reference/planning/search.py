@@ -1,0 +1,382 @@
+"""The planner: from a request to the quickest parameters that carry it.
+
+Searched are the rings of the security table, from the smallest; sign polynomials of the same
+quality but different depth; the levels, from what a round needs to some more, which save refreshes
+of an update; and the digits of key switching. For each the largest scale is tried first: if that is
+too coarse, nothing else will do. Least predicted time wins, a round and its share of the updates.
+Then the scale shrinks to the least that keeps the noise comfortable, since messages grow with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from helba.errors import InvalidInput
+from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS
+from helba.reference.numerics.argmax import choose_method
+from helba.reference.numerics.composite import CompositeSign
+from helba.reference.numerics.sign import cheapest_composition
+from helba.reference.planning.calibration import Calibration
+from helba.reference.planning.chain import levels_of
+from helba.reference.planning.draft import LEAST_LEVELS, Draft, Limit, Workshop
+from helba.reference.planning.extent import count_updates
+from helba.reference.planning.flooding import answer_flood
+from helba.reference.planning.matrix import MatrixLayout
+from helba.reference.planning.model import ModelAssembly
+from helba.reference.planning.paper_packing import PaperLayout
+from helba.reference.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
+from helba.reference.planning.precision import COMFORTABLE_INVERSE
+from helba.reference.planning.request import PlanRequest
+from helba.reference.planning.score import ScoreLayout, choose_score_layout
+from helba.reference.planning.selection import largest_scale, possible_digits
+from helba.reference.planning.sizes import switching_key_bytes
+from helba.reference.planning.stages import power_stages, steps_of
+from helba.reference.planning.workload import model_steps
+from helba.reference.twin.fast import CKKS_NOISE, RESOLUTION, SIGN_ERROR, default_sign
+from helba.ring.security import RING_DIMS
+
+__all__ = [
+    "MOST_DEPTH",
+    "Found",
+    "find_draft",
+    "fits_slots",
+    "most_key_bytes",
+    "rotations_of",
+    "sign_candidates",
+]
+
+# Deeper by this many levels an update needs few refreshes; more would only slow the rounds.
+SPARE_LEVELS = 8
+# Levels of the pieces that a round is cut into, at most.
+MOST_PIECE = 16
+DEEPER_SIGNS = 3
+# Where gaps are to be hidden: of these errors at most, at these depths.
+FLAT_ERRORS = (3e-5, 3e-6, 3e-7, 3e-8)
+FLAT_DEPTHS = (10, 11, 12, 13, 15)
+BOOTSTRAP_RING = 1 << 16
+# Noise that is comfortable in the comparison vector.
+COMFORTABLE_COMPARISON = CKKS_NOISE
+# How many times as large the flood is that covers the latter.
+COMFORTABLE_FLOOD = 256
+# Memory of the rotation keys, at most: up to dimension 16, beyond, and without a user's help, which
+# takes rings of more levels.
+KEY_BYTES_OF_SMALL = 2 << 30
+KEY_BYTES_OF_LARGE = 4 << 30
+KEY_BYTES_UNAIDED = 10 << 30
+SMALL_DIM = 16
+# The paper's cold inverse doubles its noise in every step; no scale makes a worst case of it small.
+PAPER_BITS = 49
+MOST_NEWTON_STEPS = 8
+MOST_DEPTH = 100
+# Two batches at once are bound by memory, and keys of fewer digits are larger: 512 users in two
+# dimensions got 236 answers a second with 2 digits, 288 with 3, 276 with 4.
+LEAST_DIGITS_OF_MANY = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The best draft and the workshop that made it."""
+
+    workshop: Workshop
+    draft: Draft
+    cut_round: bool
+
+
+def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Limit:
+    """Return the quickest draft, or the limit that stands in the way."""
+    best: Found | None = None
+    hits: set[Limit] = set()  # of the largest ring that has the levels at all
+    for cut_round in (False, True) if _may_cut(request) else (False,):
+        smallest = RING_DIMS[-1]  # that carries it; cut, the next one may save refreshes
+        for ring_dim in _rings(request):
+            found, hit = _best_of_ring(
+                request, ring_dim=ring_dim, calibration=calibration, cut_round=cut_round
+            )
+            if found is None:
+                hits = hit if hit - {Limit.LEVELS} or not hits else hits
+                continue
+            smallest = min(smallest, ring_dim)
+            if best is None or _rank(found.draft, request) < _rank(best.draft, request):
+                best = found
+            if not _may_gain(best.workshop) and (not cut_round or ring_dim > smallest):
+                break
+    if best is not None:
+        return _with_comfortable_scale(best)
+    for limit in (Limit.PRECISION, Limit.KEYS, Limit.LEVELS):
+        if limit in hits:
+            return limit
+    return Limit.SLOTS
+
+
+def _rank(draft: Draft, request: PlanRequest) -> tuple[float, float]:
+    """Least time is best; of several users each sends and receives every level, so depth first."""
+    return (draft.parameters.depth if request.users > 1 else 0, draft.seconds)
+
+
+def _may_gain(workshop: Workshop) -> bool:
+    """Whether a larger ring can be quicker: only if it allows scoring by pairs."""
+    return workshop.layout is not None and workshop.layout.form == "arms"
+
+
+def sign_candidates(arms: int, *, gaps: str = "shown") -> tuple[CompositeSign, ...]:
+    """Return the default sign, and deeper ones of its quality that need fewer products.
+
+    Where gaps are to be "hidden" they are flatter ones: for each error the cheapest of a depth.
+    """
+    if gaps == "hidden":
+        return _flat_signs()
+    first, error = default_sign(arms), min(SIGN_ERROR, 0.25 / (arms - 1))
+    found = [first]
+    for depth in range(first.levels + 1, first.levels + 1 + DEEPER_SIGNS):
+        with suppress(InvalidInput):  # not reachable at this depth
+            other = cheapest_composition(resolution=RESOLUTION, error=error, depth=depth)
+            if other not in found:
+                found.append(other)
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _flat_signs() -> tuple[CompositeSign, ...]:
+    found = []
+    for error in FLAT_ERRORS:
+        for depth in FLAT_DEPTHS:
+            with suppress(InvalidInput):  # not reachable at this depth
+                sign = cheapest_composition(resolution=RESOLUTION, error=error, depth=depth)
+                if sign not in found:
+                    found.append(sign)
+    return tuple(found)
+
+
+def rotations_of(workshop: Workshop, *, max_slots: int) -> tuple[int, ...]:
+    """Return the rotation steps of all circuits, in [1, max_slots), each once."""
+    steps = set(_update_rotations(workshop.matrices, workshop.layout))
+    if workshop.layout is not None and workshop.method is not None:
+        steps.update(workshop.layout.rotations_for(workshop.method))
+    else:
+        settings = workshop.settings
+        steps.update(PaperLayout(dim=settings.dim, arms=settings.arms).rotations)
+    if workshop.request.refresh == "bootstrap":  # copies of a matrix, and of two, are averaged
+        size = workshop.matrices.size
+        for unit in (size, 2 * size):
+            copies = max(1, workshop.renewal_slots // unit)
+            steps |= steps_of(power_stages(unit=unit, count=copies))
+    return tuple(sorted({step % max_slots for step in steps} - {0}))
+
+
+@lru_cache(maxsize=64)
+def _update_rotations(matrices: MatrixLayout, layout: ScoreLayout | None) -> tuple[int, ...]:
+    steps = set(matrices.rotations)
+    if layout is not None:
+        steps.update(ModelAssembly(matrix=matrices, score=layout).rotations)
+    return tuple(sorted(steps))
+
+
+def _may_cut(request: PlanRequest) -> bool:
+    """A round of `ciphertext` goes through in one; the paper's, and a root, need refreshes."""
+    if request.interactive:
+        return True
+    return request.refresh != "none" and (request.profile == "paper" or request.bonus == "sqrt")
+
+
+def _rings(request: PlanRequest) -> tuple[int, ...]:
+    if request.ring_dim is not None:
+        return (request.ring_dim,)
+    least = BOOTSTRAP_RING if request.refresh == "bootstrap" else 0
+    return tuple(ring_dim for ring_dim in RING_DIMS if ring_dim >= least)
+
+
+def most_key_bytes(request: PlanRequest) -> int:
+    """Return the memory that the rotation keys may take."""
+    if request.refresh != "client":
+        return KEY_BYTES_UNAIDED
+    return KEY_BYTES_OF_SMALL if request.dim <= SMALL_DIM else KEY_BYTES_OF_LARGE
+
+
+def _best_of_ring(
+    request: PlanRequest, *, ring_dim: int, calibration: Calibration, cut_round: bool
+) -> tuple[Found | None, set[Limit]]:
+    """The best draft of a ring, and the limits that others hit.
+
+    The product of comparisons shows less than their sum, so it is taken wherever it is possible.
+    """
+    hits: set[Limit] = set()
+    for method in _methods(request):
+        best, hit = _best_of_method(
+            request,
+            ring_dim=ring_dim,
+            calibration=calibration,
+            cut_round=cut_round,
+            method=method,
+        )
+        hits |= hit
+        if best is not None:
+            return best, hits
+    return None, hits
+
+
+def _methods(request: PlanRequest) -> tuple[str | None, ...]:
+    """The ways of the argmax, the preferred one first; None in the paper's profile."""
+    if request.profile == "paper":
+        return (None,)
+    if request.argmax != "auto":
+        return (request.argmax,)
+    sign = default_sign(request.arms)
+    if choose_method(sign=sign, arms=request.arms, noise=CKKS_NOISE) == "sum":
+        return ("sum",)
+    return ("product", "sum") if request.arms > 2 else ("product",)
+
+
+def _best_of_method(
+    request: PlanRequest,
+    *,
+    ring_dim: int,
+    calibration: Calibration,
+    cut_round: bool,
+    method: str | None,
+) -> tuple[Found | None, set[Limit]]:
+    best: Found | None = None
+    hits: set[Limit] = set()
+    slots = ring_dim // 2
+    for workshop in _workshops(request, max_slots=slots, calibration=calibration, method=method):
+        if cut_round and best is not None and not request.interactive:
+            break  # with many refreshes on the way the depth of the sign matters little
+        fits = False
+        steps = rotations_of(workshop, max_slots=slots)
+        for parameters in _parameters(workshop, ring_dim=ring_dim, cut_round=cut_round):
+            fits = True
+            if len(steps) * switching_key_bytes(parameters) > most_key_bytes(request):
+                hits.add(Limit.KEYS)
+                continue
+            draft = workshop.draft(parameters, cut_round=cut_round)
+            if isinstance(draft, Limit):
+                hits.add(draft)
+            elif best is None or _rank(draft, request) < _rank(best.draft, request):
+                best = Found(workshop=workshop, draft=draft, cut_round=cut_round)
+        if not fits:
+            hits.add(Limit.LEVELS)
+    return best, hits
+
+
+def fits_slots(request: PlanRequest) -> bool:
+    """Whether the largest ring holds matrices and scores, whatever else is missing."""
+    try:
+        _layouts(request, max_slots=_rings(request)[-1] // 2)
+    except InvalidInput:
+        return False
+    return True
+
+
+def _layouts(request: PlanRequest, *, max_slots: int) -> tuple[MatrixLayout, ScoreLayout | None]:
+    matrices = MatrixLayout(dim=request.dim, max_slots=max_slots)
+    if request.profile == "paper":
+        needed = PaperLayout(dim=request.dim, arms=request.arms).slots
+        if needed > max_slots:
+            raise InvalidInput("max_slots", max_slots, f"at least {needed}")
+        return matrices, None
+    if request.bonus == "quadratic":
+        layout = choose_score_layout(
+            dim=request.dim, arms=request.arms, max_slots=max_slots, users=request.users
+        )
+        return matrices, layout
+    # The root is taken of each arm's bonus, so scores cannot come as differences.
+    layout = ScoreLayout(dim=request.dim, arms=request.arms, form="arms")
+    if layout.compare_slots > max_slots:
+        raise InvalidInput("max_slots", max_slots, f"at least {layout.compare_slots}")
+    return matrices, layout
+
+
+def _workshops(
+    request: PlanRequest, *, max_slots: int, calibration: Calibration, method: str | None
+) -> Iterator[Workshop]:
+    settings = request.settings()
+    try:
+        matrices, layout = _layouts(request, max_slots=max_slots)
+    except InvalidInput:
+        return
+    signs = () if layout is None else sign_candidates(request.arms, gaps=request.gaps)
+    for sign in signs or (None,):
+        yield Workshop(
+            request=request,
+            settings=settings,
+            calibration=calibration,
+            matrices=matrices,
+            layout=layout,
+            sign=sign,
+            method=method,
+        )
+
+
+def _depths_without_refresh(workshop: Workshop, *, round_levels: int) -> Sequence[int]:
+    """Levels of all updates, of one model and of a round, for one to a few Newton steps."""
+    model = levels_of(model_steps(workshop.matrices, layout=workshop.layout))
+    updates = count_updates(workshop.settings)
+    depths = {
+        updates * MATRIX_PRODUCT_LEVELS * (steps + 1) + model + round_levels
+        for steps in range(1, MOST_NEWTON_STEPS + 1)
+    }
+    return sorted(depth for depth in depths if depth <= MOST_DEPTH)
+
+
+def _parameters(workshop: Workshop, *, ring_dim: int, cut_round: bool) -> Iterator[Parameters]:
+    request, start = workshop.request, workshop.start
+    needed = start + levels_of(workshop.round_steps())
+    depths: Sequence[int] = range(max(needed, start + LEAST_LEVELS), needed + SPARE_LEVELS + 1)
+    if cut_round:
+        depths = range(start + LEAST_LEVELS, start + MOST_PIECE + 1)
+    elif request.refresh == "none":
+        depths = _depths_without_refresh(workshop, round_levels=needed)
+    if request.depth is not None:
+        depths = range(request.depth, request.depth + 1)
+    for depth in depths:
+        if depth > MOST_DEPTH:
+            return
+        fits = False
+        for digits in possible_digits(depth):
+            if request.users > 1 and digits < LEAST_DIGITS_OF_MANY:
+                continue
+            parameters = largest_scale(
+                ring_dim=ring_dim,
+                depth=depth,
+                digits=digits,
+                security=request.security,
+                scale_bits=request.scale_bits
+                or (PAPER_BITS if request.profile == "paper" else None),
+                secret="sparse" if request.refresh == "bootstrap" else "uniform",
+            )
+            if parameters is not None:
+                fits = True
+                yield parameters
+        if not fits:
+            return
+
+
+def _with_comfortable_scale(best: Found) -> Found:
+    """The same parameters with the fewest scale bits that keep the noise comfortable."""
+    chosen = best.draft.parameters
+    request = best.workshop.request
+    if request.scale_bits is not None or request.profile == "paper" or best.workshop.start:
+        return best
+    flood = answer_flood(arms=request.arms, method=best.workshop.method)
+    comfortable = min(COMFORTABLE_COMPARISON, flood / COMFORTABLE_FLOOD)
+    for bits in range(LEAST_SECURE_SCALE_BITS, chosen.scale_bits):
+        parameters = largest_scale(
+            ring_dim=chosen.ring_dim,
+            depth=chosen.depth,
+            digits=chosen.digits,
+            security=request.security,
+            scale_bits=bits,
+        )
+        if parameters is None:
+            continue
+        draft = best.workshop.draft(parameters, cut_round=best.cut_round)
+        if (
+            isinstance(draft, Draft)
+            and draft.inverse_error <= COMFORTABLE_INVERSE
+            and draft.comparison_error <= comfortable
+            and draft.refreshes_per_update <= best.draft.refreshes_per_update
+        ):
+            return replace(best, draft=draft)
+    return best

@@ -1,0 +1,1 @@
+"""Plaintext twins of the reference profiles."""

@@ -1,0 +1,1 @@
+"""Shares modulo q: integers, pads, places and what is moved between them."""

@@ -1,0 +1,124 @@
+"""Rearrangements: where the numbers of an opening stand when it is encrypted again.
+
+An opening is a sharing, and moving, adding and multiplying by public numbers are free on shares. So
+whoever encrypts its share again may put the numbers into other coefficients, and the other side
+does the same to its own share. Both follow the same public rearrangement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.errors import InvalidInput, require_whole
+from helba.ring.sharing.integer import Integers, multiply_rounded
+from helba.ring.sharing.place import Places
+
+__all__ = ["Move", "Rearrangement"]
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """Numbers at the coefficients `source` go to `target`: round(factor x) times `multiple`.
+
+    The factor is any public real number other than 0; a negative one changes the sign of the
+    numbers, and the scale follows its size. Each party rounds its own share, so the sum is off by
+    one unit at most. A whole `multiple` is applied after that: the result is then exactly a
+    multiple of it, whatever the error was, which is how numbers are put on a grid.
+    """
+
+    source: Places
+    target: Places
+    factor: float | Fraction = 1.0
+    multiple: int = 1
+
+    def __post_init__(self) -> None:
+        source, target = (np.asarray(each) for each in (self.source, self.target))
+        for name, places in (("source", source), ("target", target)):
+            if places.size == 0 or not np.issubdtype(places.dtype, np.integer):
+                raise InvalidInput(name, f"{places.size} of {places.dtype}", "one or more integers")
+            if int(places.min()) < 0:
+                raise InvalidInput(name, int(places.min()), "a coefficient, from 0 on")
+        if source.shape != target.shape:
+            raise InvalidInput("target", f"of shape {target.shape}", f"of shape {source.shape}")
+        object.__setattr__(self, "source", source.reshape(-1).astype(np.intp))
+        object.__setattr__(self, "target", target.reshape(-1).astype(np.intp))
+        if len(np.unique(self.target)) != len(self.target):
+            raise InvalidInput("target", "the same place twice", "distinct places")
+        if not self.factor or not math.isfinite(self.factor):
+            raise InvalidInput("factor", self.factor, "finite and other than 0")
+        object.__setattr__(self, "factor", Fraction(self.factor))
+        require_whole("multiple", self.multiple, least=1, most=1 << 60)
+
+    @property
+    def stretch(self) -> float:
+        """Return the number that the integers are multiplied by."""
+        return float(self.factor) * self.multiple
+
+
+@dataclass(frozen=True, eq=False)
+class Rearrangement:
+    """All that goes into one new ciphertext: moves whose numbers are added where they meet.
+
+    `scale` is that of the result. It follows from the factor where all moves have the same one and
+    none meet; else it must be stated.
+    """
+
+    moves: Sequence[Move]
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.moves:
+            raise InvalidInput("moves", "none", "at least one")
+        object.__setattr__(self, "moves", tuple(self.moves))
+        if self.scale is None and len({move.stretch for move in self.moves}) > 1:
+            raise InvalidInput("scale", None, "stated where factors differ")
+        if self.scale is None and len(self.targets) < sum(len(move.target) for move in self.moves):
+            raise InvalidInput("scale", None, "stated where moves meet in a coefficient")
+
+    @cached_property
+    def sources(self) -> Places:
+        """The coefficients that are read, in order."""
+        found: Places = np.unique(np.concatenate([move.source for move in self.moves]))
+        return found
+
+    @cached_property
+    def targets(self) -> Places:
+        """The coefficients that are written, in order."""
+        found: Places = np.unique(np.concatenate([move.target for move in self.moves]))
+        return found
+
+    @cached_property
+    def stretches(self) -> NDArray[np.float64]:
+        """The sum of the sizes of all factors at each target."""
+        total = np.zeros(len(self.targets))
+        for move in self.moves:
+            total[np.searchsorted(self.targets, move.target)] += abs(move.stretch)
+        return total
+
+    @property
+    def on_grid(self) -> bool:
+        """True if every number is rounded to a multiple, so that no earlier error remains."""
+        return all(move.multiple > 1 for move in self.moves)
+
+    def result_scale(self, scale: float) -> float:
+        """Return the scale of the result for numbers that had `scale` before."""
+        return scale * abs(self.moves[0].stretch) if self.scale is None else self.scale
+
+    def apply(self, values: Integers, *, places: Places) -> Integers:
+        """Return one party's share of the result at `targets`, from its share at `places`."""
+        if not np.isin(self.sources, places).all():
+            raise InvalidInput("source", "a coefficient that is not open", "one that was read")
+        order = np.argsort(places)
+        total = np.zeros(len(self.targets), dtype=object)
+        for move in self.moves:
+            found = order[np.searchsorted(places, move.source, sorter=order)]
+            moved = multiply_rounded(values[found], Fraction(move.factor)) * move.multiple
+            total[np.searchsorted(self.targets, move.target)] += moved
+        return total

@@ -1,0 +1,1 @@
+"""The server: ciphertexts and public keys, never a secret key."""

@@ -1,0 +1,1 @@
+"""The user: contexts, rewards, and the answers to its own questions."""

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from helba.cli import paper
+from helba.errors import InvalidInput
+from helba.lab.reproduction.catalogue import SECTIONS, choose_chapters
+from helba.lab.reproduction.scope import Scope, ciphertext_repetitions
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seed": -1}, "seed"),
+        ({"repetitions": 0}, "repetitions"),
+        ({"horizon": 1}, "horizon"),
+        ({"encrypted_repetitions": 26}, "encrypted must be at most the 25 repetitions"),
+        ({"encrypted_repetitions": -1}, "encrypted"),
+        ({"engine": "plain"}, "engine must be one of ckks, simulate"),
+    ],
+)
+def test_scope_refuses_what_cannot_be_played(changes, message):
+    with pytest.raises(InvalidInput, match=message):
+        Scope(**changes)
+
+
+def test_quick_scope_spares_ciphertexts_and_keeps_repetitions():
+    quick, full = Scope(quick=True, encrypted_repetitions=1), Scope()
+    assert quick.repetitions == full.repetitions == 25
+    assert (full.kappa_rounds, full.sqrt_repetitions, full.sqrt_sample_rounds) == (130, 1, 0)
+    assert quick.kappa_rounds < 130
+    assert (quick.sqrt_repetitions, quick.sqrt_sample_rounds) == (0, 3)
+
+
+def test_repetitions_on_ciphertexts_are_never_more_than_all():
+    assert ciphertext_repetitions(quick=False, repetitions=25) == 2
+    assert ciphertext_repetitions(quick=True, repetitions=25) == 1
+    assert ciphertext_repetitions(quick=False, repetitions=1) == 1
+
+
+def test_command_line_offers_every_section():
+    assert tuple(paper.SECTIONS) == SECTIONS
+
+
+def test_unknown_section_is_refused():
+    with pytest.raises(InvalidInput, match="section must be one of figure1, figure2"):
+        choose_chapters(["figure3"])

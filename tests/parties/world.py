@@ -1,0 +1,417 @@
+"""All parties of a bandit on shares, a network that a test scripts, and an oracle in integers.
+
+Every message crosses as bytes, is read by the codec of who gets it, and is logged. `rules` see each
+parcel before it is put on the way: they lose, repeat or hold it back. `settle` lets the server work
+until it is idle. The oracle decrypts what the server holds with the collective key, and computes
+with Python's integers; nothing of it is shared with what it checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from helba.authority.authority import Authority
+from helba.bandits.settings import Settings
+from helba.opener.opener import OpenerParty
+from helba.protocol.codec import Codec
+from helba.protocol.deployment import SharesDeployment
+from helba.protocol.message import Answer, Message, Receipt, Refusal, Report
+from helba.ring import Opener, insecure_parameters
+from helba.server.server import AUTHORITY, Envelope, Server
+from helba.user.user import User
+
+SERVER = b"server".ljust(16, b"\0")
+MOST_STEPS = 5_000
+ENGINES = ("simulate", "ckks")
+OPENERS = ("users", "authority")
+
+
+def make_settings(dim: int = 2, arms: int = 3, **others: Any) -> Settings:
+    """Settings with L = lambda = 1; by default an update is due when reports have doubled."""
+    told = {
+        "horizon": 500,
+        "length": 1.0,
+        "parameter_bound": 1.0,
+        "noise": 0.5,
+        "reward_max": 2.0,
+        "growth": 1.0,
+        "schedule": "public",
+    }
+    return Settings(dim=dim, arms=arms, **(told | others))
+
+
+@lru_cache(maxsize=64)
+def make_deployment(
+    settings: Settings, *, engine: str = "simulate", opener: str = "users", log2: int | None = 9
+) -> SharesDeployment:
+    """The deployment on a small ring, or with `log2` None at 128 bits."""
+    parameters = None if log2 is None else insecure_parameters(log2)
+    return SharesDeployment.of(settings, engine=engine, opener=opener, parameters=parameters)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parcel:
+    """A message on its way, as bytes; `message` is what was sent, for scripts to look at."""
+
+    sender: bytes
+    to: bytes
+    data: bytes
+    message: Message
+
+    @property
+    def kind(self) -> str:
+        """The name of its type."""
+        return type(self.message).__name__
+
+    @property
+    def task(self) -> bytes:
+        """The task that it belongs to, if any."""
+        return getattr(self.message, "task", b"")
+
+    @property
+    def subject(self) -> str:
+        """What its work is about, if it says so."""
+        work = getattr(self.message, "work", None)
+        return "" if work is None else work.subject
+
+
+Rule = Callable[[Parcel], Iterable[Parcel]]
+
+
+@dataclass(kw_only=True, eq=False)
+class Member:
+    """A party that is not the server; an authority has no user, a user of shares no opener."""
+
+    id: bytes
+    codec: Codec
+    user: User | None = None
+    opener: OpenerParty | None = None
+    inbox: list[Message] = field(default_factory=list)
+    arms: dict[bytes, int] = field(default_factory=dict)
+
+    def take(self, message: Message) -> None:
+        """Take a message to the user in, and read the arm of an answer."""
+        self.inbox.append(message)
+        if isinstance(message, Answer) and message.name in self.user.open_rounds:
+            colours = None
+            if self.opener is not None:
+                colours = self.opener.colours.pop(message.task, None)
+                if colours is None:
+                    return  # the other half was lost: the user has to ask again
+            self.arms[message.name] = self.user.read(message, colours=colours)
+
+
+class World:
+    """One deployment with all its parties; `users` members are enrolled from the start.
+
+    In the setting `users` tests and updates are opened by `helper`, one more user; in `authority`
+    the helper is the authority.
+    """
+
+    def __init__(self, deployment: SharesDeployment, *, users: int = 1) -> None:
+        self.deployment, self.plan = deployment, deployment.plan
+        self.authority = Authority(deployment)
+        self.ring = self.authority.make_ring()
+        self.reader = self.authority.make_opener()
+        self.server = Server(deployment, ring=self.ring)
+        self.codec = Codec(deployment, public_key=self.authority.public_key)
+        self.members: dict[bytes, Member] = {}
+        self.recipients: dict[bytes, Any] = {}
+        self.rules: list[Rule] = []
+        self.flight: list[Parcel] = []
+        self.log: list[Parcel] = []
+        self.reports: dict[bytes, list[int]] = {}
+        self.acknowledged: dict[bytes, list[int]] = {}
+        self.users = [self.join() for _ in range(users)]
+        if deployment.plan.opener == "users":
+            self.helper = self.join()
+        else:
+            opener = OpenerParty(
+                deployment,
+                opener=self.authority.make_opener(),
+                sealing_key=self.authority.private_sealing_key,
+            )
+            self.helper = Member(id=AUTHORITY, codec=self.codec, opener=opener)
+            self.members[AUTHORITY] = self.helper
+        self.server.add_helper(self.helper.id)
+
+    def join(self) -> Member:
+        """Enrol a user; in the setting `users` it has a key of its own, and is an opener."""
+        authority, deployment, public = self.authority, self.deployment, self.authority.public_key
+        if deployment.plan.opener == "authority":
+            enrolment = authority.enrol()
+            user = User(deployment, id=enrolment.id, sealing_key=authority.sealing_key)
+            member = Member(id=user.id, codec=self.codec, user=user)
+        else:
+            keys = authority.make_user_keys()
+            enrolment = authority.enrol(keys.public)
+            user = User(deployment, id=enrolment.id, public_key=public)
+            party = OpenerParty(deployment, opener=Opener(keys.secret, public_key=public))
+            codec = Codec(deployment, public_key=public, opener_key=keys.public)
+            member = Member(id=user.id, codec=codec, user=user, opener=party)
+            self.recipients[user.id] = enrolment.recipient
+        self.server.enrol(enrolment.id, enrolment.recipient)
+        self.members[user.id] = member
+        return member
+
+    # -- the network
+
+    def send(self, envelopes: Iterable[Envelope]) -> None:
+        """Put what the server sends on the way."""
+        for each in envelopes:
+            data = self.codec.encode(each.message)
+            self.put(Parcel(sender=SERVER, to=each.to, data=data, message=each.message))
+
+    def put(self, parcel: Parcel) -> None:
+        """Put a parcel on the way, past all rules."""
+        parcels = [parcel]
+        for rule in self.rules:
+            parcels = [made for each in parcels for made in rule(each)]
+        self.flight += parcels
+
+    def post(self, member: Member, message: Message) -> None:
+        """Put a member's message on its way to the server."""
+        data = member.codec.encode(message)
+        self.put(Parcel(sender=member.id, to=SERVER, data=data, message=message))
+
+    def deliver(self, parcel: Parcel) -> None:
+        """Hand a parcel over; what follows from it is put on the way."""
+        self.log.append(parcel)
+        if parcel.to == SERVER:
+            message = self.codec.decode(parcel.data)
+            self.send(self.server.handle(message, sender=parcel.sender))
+            return
+        member = self.members.get(parcel.to)
+        if member is None:
+            return
+        message = member.codec.decode(parcel.data)
+        if isinstance(message, Answer | Receipt | Refusal):
+            if isinstance(message, Receipt) and message.name in self.reports:
+                self.acknowledged[message.name] = self.reports[message.name]
+            member.take(message)
+            return
+        reply = None if member.opener is None else member.opener.handle(message)
+        if reply is not None:
+            self.post(member, reply)
+
+    def step(self) -> bool:
+        """Deliver one parcel, or let the server start something; False if there is nothing."""
+        if self.flight:
+            self.deliver(self.flight.pop(0))
+            return True
+        self.send(self.server.work())
+        return bool(self.flight)
+
+    def settle(self, *, until: Callable[[], bool] | None = None) -> None:
+        """Deliver everything, and let the server work, until nothing is left or `until` holds."""
+        for _ in range(MOST_STEPS):
+            if until is not None and until():
+                return
+            if not self.step():
+                assert until is None, "nothing is left to do, and what was waited for is not there"
+                return
+        raise AssertionError(f"it does not settle: {self.server.last_trouble}")
+
+    def settle_until(self, kind: str, *, subject: str | None = None) -> Parcel:
+        """Deliver until a parcel of that kind is next; it is returned, and still on its way."""
+
+        def is_next() -> bool:
+            found = self.flight[:1]
+            return bool(found) and found[0].kind == kind and subject in (None, found[0].subject)
+
+        self.settle(until=is_next)
+        return self.flight[0]
+
+    def restart(self, saved: bytes | None = None) -> None:
+        """Put a new server in place of the old one, from its saved bytes; parcels are lost."""
+        saved = self.server.save() if saved is None else saved
+        self.flight.clear()
+        self.server = Server(
+            self.deployment, ring=self.ring, recipients=self.recipients, saved=saved
+        )
+        self.server.add_helper(self.helper.id)
+
+    # -- rounds
+
+    def ask(self, member: Member, contexts: Any) -> bytes:
+        """Put an ask on the way; return its name."""
+        message = member.user.ask(np.asarray(contexts, dtype=float))
+        self.post(member, message)
+        return message.name
+
+    def report(self, member: Member, context: Any, reward: float) -> bytes:
+        """Put a report on the way; return its name."""
+        message: Report = member.user.report(np.asarray(context, dtype=float), reward)
+        self.reports[message.name] = self.round_report(context, reward)
+        self.post(member, message)
+        return message.name
+
+    def recommend(self, member: Member, contexts: Any) -> int:
+        """Play a round to its end; return the arm."""
+        name = self.ask(member, contexts)
+        self.settle()
+        return member.arms[name]
+
+    def learn(self, member: Member, rng: np.random.Generator, *, count: int = 1) -> None:
+        """Send random reports, and let everything settle."""
+        for _ in range(count):
+            self.report(member, *draw_report(rng, self.deployment.settings))
+        self.settle()
+
+    # -- the oracle
+
+    def round_number(self, value: float, bound: float) -> int:
+        """A number on the grid of contexts or rewards, half to even."""
+        peak = 1 << self.plan.rounding.bits
+        return max(-peak, min(peak, round(float(value) * (peak / bound))))
+
+    def round_report(self, context: Any, reward: float) -> list[int]:
+        """The integers of a report."""
+        settings = self.deployment.settings
+        row = [self.round_number(x, settings.length) for x in context]
+        return [*row, self.round_number(reward, settings.reward_max)]
+
+    def features(self, context: Any) -> list[int]:
+        """The features of an arm: x_i, then x_i x_j / 2^b for i <= j, rounded half to even."""
+        peak = 1 << self.plan.rounding.bits
+        x = [self.round_number(each, self.deployment.settings.length) for each in context]
+        products = [
+            round(Fraction(x[i] * x[j], peak)) for i in range(len(x)) for j in range(i, len(x))
+        ]
+        return x + products
+
+    def model(self) -> list[int]:
+        """The integers of the model that the server serves, decrypted."""
+        return read_model(self.reader, self.plan, self.server.learned.model)
+
+    def scores(self, contexts: Any, model: list[int] | None = None) -> list[int]:
+        """The integer scores of all arms."""
+        model = self.model() if model is None else model
+        return [
+            sum(w * f for w, f in zip(model, self.features(row), strict=True)) for row in contexts
+        ]
+
+    def best(self, contexts: Any, model: list[int] | None = None) -> int:
+        """The lowest arm with the largest score."""
+        return int(np.argmax(np.array(self.scores(contexts, model), dtype=object)))
+
+    def sums(self) -> np.ndarray:
+        """The sums of p_i p_j and r p_i over all reports that the server has summed: integers.
+
+        They are the model's own, those beyond it, and those of an update that is under way. Each
+        comes out as whole numbers, up to errors that are checked to be small.
+        """
+        plan, d = self.plan, self.deployment.settings.dim
+        learned, server = self.server.learned, self.server
+        unit = 4.0**-plan.rounding.bits  # of p_i p_j in x_i x_j/L^2 and r x_i/(r_max L)
+        ratio = plan.settings.length**2 / plan.settings.ridge
+        total = np.zeros((d, d + 1))
+        rows = self._read(learned.design, plan.matrix.row_places[:d], scale=plan.design_scale)
+        total[:, :d] += (rows - np.eye(d)) / (unit * ratio)
+        if learned.response is not None:
+            column = plan.matrix.column_places[:, 0]
+            found = self._read(learned.response, column, scale=plan.response_scale)
+            total[:, d] += found / unit
+        growths = [server._state.growth]
+        growths += [c.subject for c in server._conversations.values() if c.work.subject == "update"]
+        for growth in growths:
+            if growth is not None:
+                found = self._read({0: growth.total}, plan.statistic.sum_places, plan.sum_scale)
+                total += found[:d] / unit
+        whole = np.rint(total)
+        assert np.abs(total - whole).max() < 0.4, np.abs(total - whole).max()
+        return whole.astype(np.int64)
+
+    def _read(self, stack: Any, arrangement: Any, scale: float) -> np.ndarray:
+        parts = stack if isinstance(stack, dict) else stack.parts
+        places = np.ravel(arrangement.places)
+        number, place = np.divmod(places, arrangement.ring_dim)
+        found = np.zeros(len(places))
+        for k in np.unique(number):
+            integers = self.reader.decrypt(parts[int(k)], places=place[number == k])
+            found[number == k] = [float(each) / scale for each in integers]
+        return found.reshape(np.shape(arrangement.places))
+
+    def expected_sums(self, reports: Iterable[list[int]] | None = None) -> np.ndarray:
+        """The same sums over acknowledged reports, once each."""
+        d = self.deployment.settings.dim
+        total = np.zeros((d, d + 1), dtype=np.int64)
+        for report in self.acknowledged.values() if reports is None else reports:
+            p = np.array(report, dtype=np.int64)
+            total += p[:d, None] * p[None, :]
+        return total
+
+    def check_sums(self) -> None:
+        """What the server has summed are the acknowledged reports, once each."""
+        assert np.array_equal(self.sums(), self.expected_sums())
+        assert self.server.samples == len(self.acknowledged)
+
+
+def read_model(reader: Opener, plan: Any, model: Any) -> list[int]:
+    """The integers of an encrypted model: whole multiples of the grid's unit, up to noise."""
+    places, multiple = plan.inner(1).model_places.places, plan.grid.model_multiple
+    found = [Fraction(int(each), multiple) for each in reader.decrypt(model, places=places)]
+    whole = [round(each) for each in found]
+    assert max(abs(a - b) for a, b in zip(found, whole, strict=True)) < Fraction(2, 5)
+    return whole
+
+
+def draw_contexts(rng: np.random.Generator, settings: Settings, *, arms: int | None = None):
+    """Contexts in the ball of length L."""
+    rows = rng.normal(size=(settings.arms if arms is None else arms, settings.dim))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * settings.length * rng.uniform(0.3, 1.0, (len(rows), 1))
+
+
+def draw_report(rng: np.random.Generator, settings: Settings):
+    """A context, and a reward that has to do with it."""
+    (context,) = draw_contexts(rng, settings, arms=1)
+    reward = float(context.sum()) / settings.length + 0.2 * rng.normal()
+    return context, float(np.clip(reward, -settings.reward_max, settings.reward_max))
+
+
+# -- rules of a network
+
+
+def lose(kind: str, *, subject: str | None = None, times: int = 1) -> Rule:
+    """Lose the next parcels of a kind."""
+    left = [times]
+
+    def rule(parcel: Parcel) -> Iterator[Parcel]:
+        if left[0] and parcel.kind == kind and subject in (None, parcel.subject):
+            left[0] -= 1
+            return
+        yield parcel
+
+    return rule
+
+
+def repeat(*kinds: str) -> Rule:
+    """Deliver every parcel of these kinds twice, one right after the other."""
+
+    def rule(parcel: Parcel) -> Iterator[Parcel]:
+        yield parcel
+        if parcel.kind in kinds:
+            yield parcel
+
+    return rule
+
+
+def hold(kind: str, held: list[Parcel], *, subject: str | None = None, times: int = 1) -> Rule:
+    """Keep the next parcels of a kind in `held`, for the test to deliver later."""
+    left = [times]
+
+    def rule(parcel: Parcel) -> Iterator[Parcel]:
+        if left[0] and parcel.kind == kind and subject in (None, parcel.subject):
+            left[0] -= 1
+            held.append(parcel)
+            return
+        yield parcel
+
+    return rule

@@ -1,0 +1,53 @@
+"""Every circuit once more at 128 bits: planned cost, levels of OpenFHE, errors within the bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helba.errors import RunFailed
+from helba.lab.kernel.catalogue import all_kernels
+from helba.lab.kernel.kernel import KERNEL_PARAMETERS, Kernel, first_level, measure_kernels
+from tests.engines import open_desk
+from tests.reference.circuits.circuit_checks import assert_uses_every_key, measure
+
+KERNELS = list(all_kernels())
+
+
+def test_the_kernels_are_at_128_bits() -> None:
+    assert all(kernel.parameters.security == 128 for kernel in KERNELS)
+    assert KERNEL_PARAMETERS.ring_dim == 1 << 15
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_kernel_runs_in_the_clear_with_its_keys_and_no_more(kernel: Kernel) -> None:
+    desk = open_desk("simulate", parameters=kernel.parameters, rotations=kernel.rotations)
+    level = first_level(kernel)
+    held = [desk.engine.encrypt(values, level=level) for values in kernel.inputs]
+    with measure(desk) as measured, assert_uses_every_key(desk):
+        result = kernel.run(desk.engine, held)
+    assert measured.at(level, result) == kernel.cost
+    values = desk.open(result)
+    np.testing.assert_allclose(values, kernel.expected, atol=kernel.error + 1e-9)
+    if kernel.check is not None:
+        kernel.check(values, 0.0)
+
+
+CHECKED = [kernel for kernel in KERNELS if kernel.check is not None]
+
+
+@pytest.mark.parametrize("kernel", CHECKED, ids=lambda kernel: kernel.name)
+def test_check_of_a_kernel_refuses_the_opposite(kernel: Kernel) -> None:
+    assert kernel.check is not None
+    with pytest.raises(RunFailed):
+        kernel.check(-kernel.expected, 0.0)
+
+
+@pytest.mark.ckks
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_circuit_keeps_its_promises_at_full_security(kernel: Kernel) -> None:
+    # raises if the planned, the simulated and OpenFHE's own counts differ
+    found = measure_kernels([kernel], repetitions=1)[kernel.name]
+    assert found.levels == kernel.cost.levels
+    assert 0.0 < found.error <= found.error_bound
