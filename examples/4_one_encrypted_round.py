@@ -3,6 +3,8 @@
 Run: .venv/bin/python examples/4_one_encrypted_round.py
 """
 
+import time
+
 import numpy as np
 
 import helba
@@ -10,8 +12,8 @@ from helba.authority.authority import Authority
 from helba.opener.opener import OpenerParty
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
-from helba.protocol.message import Answer
-from helba.server.server import AUTHORITY, Server
+from helba.protocol.effects import AUTHORITY, SERVER
+from helba.server.server import Server
 from helba.user.user import User
 
 # What everybody agrees on before the first key is made: the problem's bounds, and from them a plan
@@ -47,14 +49,18 @@ def settle(message):
         who = "user  " if sender == user.id else "opener"
         size = len(codec.encode(message))
         print(f"  {who} -> server: {type(message).__name__:11} {size:7} bytes")
-        for envelope in [*server.handle(message, sender=sender), *server.work()]:
+        # A party is a state machine. What it changes would be stored before what it sends is sent.
+        now = time.monotonic()
+        effects = server.handle(message, sender=sender, now=now)
+        for envelope in [*effects.replies, *server.work(now=now).replies]:
             size = len(codec.encode(envelope.message))
             whom = "user  " if envelope.to == user.id else "opener"
             print(f"  server -> {whom}: {type(envelope.message).__name__:11} {size:7} bytes")
             if envelope.to == user.id:
                 to_user.append(envelope.message)
             else:
-                waiting.append((envelope.to, opener.handle(envelope.message)))
+                replies = opener.handle(envelope.message, sender=SERVER).replies
+                waiting += [(envelope.to, reply.message) for reply in replies]
     return to_user
 
 
@@ -64,8 +70,8 @@ for number, shown in enumerate(problem.rounds(2), start=1):
     # answer.
     print(f"round {number}: ask")
     (answer,) = settle(user.ask(shown.contexts))
-    assert isinstance(answer, Answer)
-    arm = user.read(answer)
+    (recommended,) = user.handle(answer).changes
+    arm = recommended.arm
 
     # The user plays the arm and reports what it earned. The server folds the report into its sums,
     # and updates its model when that is due: seven or so exchanges with the opener.

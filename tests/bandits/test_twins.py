@@ -186,7 +186,7 @@ def test_tolerance_is_that_of_the_argmax_plus_twice_the_error_of_an_index(bonus)
 
 def test_twin_of_shares_plays_the_best_of_its_indices_and_counts_reports(toy_settings):
     """Its inverse and estimate obey their certificates; growth counts reports, not asks."""
-    policy = make_policy("helba", settings=toy_settings)
+    policy = make_policy("helba", settings=replace(toy_settings, horizon=180))
     assert type(policy).__name__ == "SharesTwin"
     rng = np.random.default_rng(5)
     for _ in range(60):

@@ -101,7 +101,7 @@ def test_garbler_refuses_the_name_of_an_open_opening(opening):
 
 def test_evaluator_refuses_a_nonce_twice(parties, monkeypatch):
     _, evaluator = parties
-    monkeypatch.setattr(secrets, "token_bytes", lambda size: b"n" * size)
+    monkeypatch.setattr(evaluator, "_draw", lambda size: b"n" * size)
     evaluator.begin(CIRCUIT, shares=draw()[0])
     with pytest.raises(Refused, match="nonce"):
         evaluator.begin(CIRCUIT, shares=draw()[0])

@@ -46,6 +46,7 @@ def serve(connection: Any, folder: str, opener: str) -> None:
         load_reencryption_key,
     )
     from helba.server.server import Server
+    from helba.server.snapshot import dump_state, load_state
 
     deployment, files = make_deployment(opener), Path(folder)
     parameters = deployment.plan.parameters
@@ -67,22 +68,24 @@ def serve(connection: Any, folder: str, opener: str) -> None:
         deployment,
         ring=Ring(public, evaluation_key=evaluation),
         recipients=recipients,
-        saved=(files / "state").read_bytes(),
+        state=load_state((files / "state").read_bytes(), deployment=deployment, public_key=public),
     )
     codec = Codec(deployment, public_key=public)
     while True:
         command, *arguments = connection.recv()
         if command == "handle":
             data, sender = arguments
-            sent = server.handle(codec.decode(data), sender=sender)
+            sent = server.handle(codec.decode(data), sender=sender, now=0.0).replies
             connection.send([(each.to, codec.encode(each.message)) for each in sent])
         elif command == "work":
-            connection.send([(each.to, codec.encode(each.message)) for each in server.work()])
+            connection.send(
+                [(each.to, codec.encode(each.message)) for each in server.work(now=0.0).replies]
+            )
         elif command == "helper":
             server.add_helper(*arguments)
             connection.send(None)
         elif command == "save":
-            connection.send(server.save())
+            connection.send(dump_state(server.state, deployment=deployment, public_key=public))
         elif command == "pry":
             connection.send(pry(server, files, public))
         else:
@@ -150,8 +153,8 @@ def open_(connection: Any, folder: str) -> None:
     while True:
         command, *arguments = connection.recv()
         if command == "handle":
-            reply = party.handle(codec.decode(arguments[0]))
-            connection.send(None if reply is None else codec.encode(reply))
+            replies = party.handle(codec.decode(arguments[0]), sender=b"").replies
+            connection.send(codec.encode(replies[0].message) if replies else None)
         elif command == "seen":
             parties = ("helba.server.server", "helba.user.user", "helba.authority.authority")
             connection.send(

@@ -35,7 +35,6 @@ def collect(opener: str, engine: str = "simulate"):
         world.learn(world.users[0], rng, count=2)
     member, name = world.users[0], bytes(range(16))
     refusal, abort = Refusal(name=name, reason="no"), Abort(task=name, reason="no", refused=True)
-    world.send([])
     for message, to in ((refusal, member.id), (abort, SERVER)):
         world.put(_parcel(world, message, to))
     world.settle()
@@ -285,8 +284,8 @@ def test_messages_come_back_on_openfhe(opener):
 
 def test_damaged_message_leaves_the_server_as_it_was():
     world, found = collect("authority")
-    before = world.server.save()
+    before = world.save()
     (ask,) = found["Ask", ""][:1]
     with pytest.raises(DamagedData):
-        world.server.handle(world.codec.decode(ask.data[:-1]), sender=ask.sender)
-    assert world.server.save() == before
+        world.handle(world.codec.decode(ask.data[:-1]), sender=ask.sender)
+    assert world.save() == before

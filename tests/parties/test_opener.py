@@ -30,7 +30,14 @@ from helba.protocol.message import (
 )
 from helba.ring.sharing.pad import SHARE_MODULUS
 from tests.parties.cheating import body_of, deliver_flight, post_report
-from tests.parties.world import World, draw_contexts, hold, make_deployment, make_settings
+from tests.parties.world import (
+    World,
+    draw_contexts,
+    hold,
+    make_deployment,
+    make_settings,
+    reply_of,
+)
 
 
 class Hand:
@@ -46,7 +53,7 @@ class Hand:
     def begin(self) -> None:
         """Set a session up."""
         self.session = self.deployment.make_garbler()
-        accepted = self.opener.handle(Offer(offer=self.session.offer()))
+        accepted = reply_of(self.opener, Offer(offer=self.session.offer()))
         assert isinstance(accepted, Acceptance)
         self.session.complete(accepted.answer)
 
@@ -58,10 +65,10 @@ class Hand:
         message = PadTask(
             task=task or secrets.token_bytes(16), work=work, boxes=tuple(b.box for b in bodies)
         )
-        return message, self.opener.handle(message)
+        return message, reply_of(self.opener, message)
 
     def compare(self, message):
-        return self.opener.handle(CompareTask(task=message.task, work=message.work, openings=()))
+        return reply_of(self.opener, CompareTask(task=message.task, work=message.work, openings=()))
 
     def tables(self, transfer, bodies) -> Tables:
         """The tables of a fold; the server's shares may be shifted."""
@@ -76,7 +83,7 @@ class Hand:
         message, pads = self.pads(bodies)
         if isinstance(pads, Abort):
             return pads
-        return self.opener.handle(self.tables(self.compare(message), bodies))
+        return reply_of(self.opener, self.tables(self.compare(message), bodies))
 
     def read(self, verdict: Verdict) -> bool:
         return bool(self.session.finish(verdict.returned)[0, 0])
@@ -97,13 +104,13 @@ def test_report_is_judged_three_times_and_never_again(hand):
         verdict = hand.judge([body])
         assert isinstance(verdict, Verdict)
         assert hand.read(verdict)
-    assert hand.opener.bits_returned == MOST_VERDICTS == 3
+    assert hand.opener.state.bits_returned == MOST_VERDICTS == 3
     assert is_abort(hand.judge([body]), refused=True)
     hand.begin()  # a new session does not help
     assert is_abort(hand.judge([body]), refused=True)
     assert is_abort(hand.judge([hand.report(), body]), refused=True)
     assert isinstance(hand.judge([hand.report()]), Verdict)
-    assert hand.opener.bits_returned == 4
+    assert hand.opener.state.bits_returned == 4
 
 
 def test_verdicts_are_counted_over_tasks_that_are_open_at_once(hand):
@@ -114,10 +121,10 @@ def test_verdicts_are_counted_over_tasks_that_are_open_at_once(hand):
         message, pads = hand.pads([body])
         assert isinstance(pads, Pads)
         ready.append(hand.tables(hand.compare(message), [body]))
-    replies = [hand.opener.handle(tables) for tables in ready]
+    replies = [reply_of(hand.opener, tables) for tables in ready]
     assert sum(isinstance(reply, Verdict) for reply in replies) == MOST_VERDICTS
     assert all(is_abort(reply, refused=True) for reply in replies[MOST_VERDICTS:])
-    assert hand.opener.bits_returned == MOST_VERDICTS
+    assert hand.opener.state.bits_returned == MOST_VERDICTS
 
 
 def test_server_with_shifted_shares_gains_three_bits_of_a_report(hand):
@@ -144,7 +151,7 @@ def test_tasks_that_never_come_to_a_verdict_do_not_use_a_report_up(hand):
 def test_report_twice_in_a_group_is_refused(hand):
     first, second = hand.report(), hand.report()
     assert is_abort(hand.judge([first, second, first]), refused=True)
-    assert hand.opener.bits_returned == 0
+    assert hand.opener.state.bits_returned == 0
     assert isinstance(hand.judge([first, second]), Verdict)
 
 
@@ -161,19 +168,19 @@ def test_tables_before_their_time_abort(hand):
     message, _ = hand.pads([body])
     transfer = hand.compare(message)
     tables = hand.tables(transfer, [body])
-    assert is_abort(hand.opener.handle(replace(tables, task=bytes(16))))
+    assert is_abort(reply_of(hand.opener, replace(tables, task=bytes(16))))
     other, _ = hand.pads([hand.report()])
-    assert is_abort(hand.opener.handle(replace(tables, task=other.task)))
-    assert hand.opener.bits_returned == 0
-    assert isinstance(hand.opener.handle(tables), Verdict)
-    assert is_abort(hand.opener.handle(tables))  # a circuit is evaluated once
-    assert hand.opener.bits_returned == 1
+    assert is_abort(reply_of(hand.opener, replace(tables, task=other.task)))
+    assert hand.opener.state.bits_returned == 0
+    assert isinstance(reply_of(hand.opener, tables), Verdict)
+    assert is_abort(reply_of(hand.opener, tables))  # a circuit is evaluated once
+    assert hand.opener.state.bits_returned == 1
 
 
 def test_comparison_of_shares_without_pads_aborts(hand):
     for subject in ("fold", "ask"):
         work = Work(subject=subject, count=1)
-        reply = hand.opener.handle(CompareTask(task=bytes(16), work=work, openings=()))
+        reply = reply_of(hand.opener, CompareTask(task=bytes(16), work=work, openings=()))
         assert is_abort(reply)
     assert not hand.opener._tasks
 
@@ -182,7 +189,7 @@ def test_comparison_of_other_work_than_the_task_began_with_aborts(hand):
     message, _ = hand.pads([hand.report(), hand.report()])
     for work in (Work(subject="fold", count=1), Work(subject="ask", count=2)):
         again, _ = hand.pads([hand.report(), hand.report()])
-        reply = hand.opener.handle(CompareTask(task=again.task, work=work, openings=()))
+        reply = reply_of(hand.opener, CompareTask(task=again.task, work=work, openings=()))
         assert is_abort(reply)
         assert again.task not in hand.opener._tasks
     assert isinstance(hand.compare(message), Transfer)
@@ -192,11 +199,11 @@ def test_repeated_messages_get_no_second_answer(hand):
     body = hand.report()
     message, pads = hand.pads([body])
     assert isinstance(pads, Pads)
-    assert hand.opener.handle(message) is None
+    assert reply_of(hand.opener, message) is None
     transfer = hand.compare(message)
     assert isinstance(transfer, Transfer)
     assert hand.compare(message) is None
-    assert isinstance(hand.opener.handle(hand.tables(transfer, [body])), Verdict)
+    assert isinstance(reply_of(hand.opener, hand.tables(transfer, [body])), Verdict)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +217,7 @@ def test_repeated_messages_get_no_second_answer(hand):
     ],
 )
 def test_step_that_is_not_of_the_plan_aborts(hand, work, step):
-    reply = hand.opener.handle(ReopenTask(task=bytes(16), work=work, step=step, openings=()))
+    reply = reply_of(hand.opener, ReopenTask(task=bytes(16), work=work, step=step, openings=()))
     assert is_abort(reply)
 
 
@@ -222,11 +229,11 @@ def test_steps_of_an_update_are_those_of_the_plan():
         world.report(world.users[0], context, 1.0)
     world.settle()
     message, opener = held[0].message, world.helper.opener
-    assert isinstance(opener.handle(message), Reopened)
+    assert isinstance(reply_of(opener, message), Reopened)
     for step in ("", "newton 0", "newton 99", "newton -1", "newton x", "check", "Design"):
-        assert is_abort(opener.handle(replace(message, step=step))), step
-    assert is_abort(opener.handle(replace(message, openings=message.openings * 2)))
-    assert is_abort(opener.handle(replace(message, openings=())))
+        assert is_abort(reply_of(opener, replace(message, step=step))), step
+    assert is_abort(reply_of(opener, replace(message, openings=message.openings * 2)))
+    assert is_abort(reply_of(opener, replace(message, openings=())))
 
 
 def test_openings_of_another_number_or_key_abort(opener):
@@ -237,10 +244,10 @@ def test_openings_of_another_number_or_key_abort(opener):
     world.settle()
     message = held[0].message
     party = world.users[0].opener or world.helper.opener
-    assert is_abort(party.handle(replace(message, openings=())))
+    assert is_abort(reply_of(party, replace(message, openings=())))
     if opener == "users":  # another user cannot open what is for this one
         other = world.users[1].opener
-        assert is_abort(other.handle(replace(message, task=secrets.token_bytes(16))))
+        assert is_abort(reply_of(other, replace(message, task=secrets.token_bytes(16))))
 
 
 def test_opener_without_a_session_aborts_a_comparison():
@@ -248,8 +255,8 @@ def test_opener_without_a_session_aborts_a_comparison():
     report = body_of(world.users[0].user.report(np.array([0.1, 0.1]), 0.0))
     work = Work(subject="fold", count=1)
     opener = world.helper.opener
-    opener.handle(PadTask(task=bytes(16), work=work, boxes=(report.box,)))
-    assert is_abort(opener.handle(CompareTask(task=bytes(16), work=work, openings=())))
+    reply_of(opener, PadTask(task=bytes(16), work=work, boxes=(report.box,)))
+    assert is_abort(reply_of(opener, CompareTask(task=bytes(16), work=work, openings=())))
 
 
 def test_new_offer_replaces_the_session_and_ends_its_tasks(hand):
@@ -258,8 +265,8 @@ def test_new_offer_replaces_the_session_and_ends_its_tasks(hand):
     tables = hand.tables(hand.compare(message), [body])
     hand.begin()
     assert not hand.opener._tasks
-    assert is_abort(hand.opener.handle(tables))
-    assert hand.opener.bits_returned == 0
+    assert is_abort(reply_of(hand.opener, tables))
+    assert hand.opener.state.bits_returned == 0
     assert isinstance(hand.judge([body]), Verdict)
 
 
@@ -270,8 +277,8 @@ def test_damaged_offer_changes_nothing():
     message, _ = hand.pads([body])
     tables = hand.tables(hand.compare(message), [body])
     bad = SetupOffer(session=bytes(16), points=b"\xff" * 32 * SetupOffer.POINTS)
-    assert hand.opener.handle(Offer(offer=bad)) is None
-    assert isinstance(hand.opener.handle(tables), Verdict)
+    assert reply_of(hand.opener, Offer(offer=bad)) is None
+    assert isinstance(reply_of(hand.opener, tables), Verdict)
 
 
 def test_number_of_tasks_is_bounded_and_the_oldest_goes(hand):
@@ -298,14 +305,14 @@ def test_forged_tables_abort_and_are_counted():
             inner = replace(inner, hashes=rng.integers(0, 256, inner.hashes.shape, dtype=np.uint8))
         else:  # hashes of the two labels in the other order: one bit of each colour
             inner = replace(inner, hashes=inner.hashes[:, :, ::-1].copy())
-        reply = hand.opener.handle(replace(tables, tables=inner))
+        reply = reply_of(hand.opener, replace(tables, tables=inner))
         assert is_abort(reply)  # the tables are wrong, and not the numbers: again will do
-        assert hand.opener.aborts == forged + 1
-        assert is_abort(hand.opener.handle(tables))  # it is over
-        hand.opener.aborts -= 1
+        assert hand.opener.state.aborts == forged + 1
+        assert is_abort(reply_of(hand.opener, tables))  # it is over
+        hand.opener.state.aborts -= 1
         # an abort tells something, too: it has used up one of three
-        assert set(hand.opener._verdicts.values()) == {1}
-    assert hand.opener.bits_returned == 0
+        assert set(hand.opener.state.verdicts.values()) == {1}
+    assert hand.opener.state.bits_returned == 0
     assert isinstance(hand.judge([hand.report()]), Verdict)
 
 
@@ -313,8 +320,8 @@ def test_wrong_number_of_told_bits_aborts(hand):
     body = hand.report()
     message, _ = hand.pads([body])
     tables = hand.tables(hand.compare(message), [body])
-    assert is_abort(hand.opener.handle(replace(tables, told=np.array([True]))))
-    assert hand.opener.bits_returned == 0
+    assert is_abort(reply_of(hand.opener, replace(tables, told=np.array([True]))))
+    assert hand.opener.state.bits_returned == 0
 
 
 def test_asks_return_no_bit(opener):
@@ -324,7 +331,7 @@ def test_asks_return_no_bit(opener):
             world.users[0], draw_contexts(np.random.default_rng(seed), make_settings(2, 3))
         )
     parties = [m.opener for m in world.members.values() if m.opener is not None]
-    assert [party.bits_returned for party in parties] == [0] * len(parties)
+    assert [party.state.bits_returned for party in parties] == [0] * len(parties)
     kinds = {p.kind for p in world.log}
     assert "Verdict" not in kinds
     assert ("Colours" in kinds) == (opener == "authority")
@@ -334,7 +341,7 @@ def test_refused_report_is_dropped_by_the_server_and_nothing_waits_for_it():
     world = World(make_deployment(make_settings(2, 3), opener="authority"))
     post_report(world, world.users[0], (0.3, 0.3), 0.1)
     deliver_flight(world)
-    saved = world.server.save()
+    saved = world.save()
     for _ in range(MOST_VERDICTS):  # a server that is restored from an old state
         world.restart(saved)
         world.settle()
@@ -350,12 +357,13 @@ def test_refused_report_is_dropped_by_the_server_and_nothing_waits_for_it():
 def test_opener_takes_no_messages_of_others(hand):
     for message in (Receipt(name=bytes(16)), Colours(task=bytes(16), sealed=())):
         with pytest.raises(InvalidInput, match="one for an opener"):
-            hand.opener.handle(message)
+            reply_of(hand.opener, message)
 
 
 def test_users_open_no_sealed_seeds():
     world = World(make_deployment(make_settings(2, 3), opener="users"))
-    reply = world.users[0].opener.handle(
-        PadTask(task=bytes(16), work=Work(subject="ask"), boxes=(bytes(138),))
+    reply = reply_of(
+        world.users[0].opener,
+        PadTask(task=bytes(16), work=Work(subject="ask"), boxes=(bytes(138),)),
     )
     assert is_abort(reply, refused=True)

@@ -15,7 +15,7 @@ import pytest
 from helba.learning.plan import SharesPlan
 from helba.opener.opener import MOST_TASKS
 from helba.protocol.message import Answer, Receipt, Refusal
-from helba.server.server import MOST_ASKING
+from helba.server.asks import MOST_ASKING
 from tests.parties.cheating import altering, deliver_flight
 from tests.parties.world import (
     SERVER,
@@ -269,7 +269,7 @@ def test_test_in_flight_at_adoption_is_dropped(opener, threshold):
     world.report(member, (0.99, 0.0), 1.0)  # too little for the growth rule, or the trace's
     world.settle()
     status = world.server.status()
-    assert world.server._find("test") is not None
+    assert [c.work.subject for c in world.conversations] == ["test"]
     world.rules.clear()
     world.flight += held
     world.settle()
@@ -277,7 +277,7 @@ def test_test_in_flight_at_adoption_is_dropped(opener, threshold):
     assert world.server.status().tests == status.tests + 2
     assert world.server.status().updates == 1
     assert world.server.learned.batch.samples == 5
-    assert world.server._state.cleared == 6
+    assert world.server.state.cleared == 6
     world.check_sums()
 
 
@@ -296,7 +296,7 @@ def test_test_that_fires_beside_an_update_starts_no_second_one(opener):
     assert world.server.status().updating
     world.flight += verdicts
     world.settle()
-    updating = [c for c in world.server._conversations.values() if c.work.subject == "update"]
+    updating = [c for c in world.conversations if c.work.subject == "update"]
     assert len(updating) == 1
     world.flight += reopened
     world.settle()
@@ -442,10 +442,10 @@ def test_lost_message_costs_a_new_attempt_with_everything_fresh(opener, kind, su
     world.settle()
     assert not world.server.idle
     if kind == "Acceptance":
-        world.server.lose(member.id)
+        world.lose(member.id)
     else:
-        (task,) = world.server._conversations
-        world.server.abandon(task, reason="nothing came back")
+        (task,) = (each.name for each in world.conversations)
+        world.abandon(task, reason="nothing came back")
     world.rules.clear()
     world.settle()
     assert world.server.idle
@@ -471,8 +471,8 @@ def test_opener_that_goes_away_holds_nobody_else_up():
     name = world.ask(gone, contexts)
     world.settle()
     assert world.recommend(other, contexts) == world.best(contexts)
-    world.server.lose(gone.id)
-    assert world.server.abandoned == 1
+    world.lose(gone.id)
+    assert world.server.status().abandoned == 1
     # its round begins again when it is back, with a new session and a new name
     world.flight += held
     world.settle()
@@ -483,7 +483,7 @@ def test_opener_that_goes_away_holds_nobody_else_up():
     world.rules.append(lose("ReopenTask", subject="update"))
     world.learn(other, rng, count=2)
     assert world.server.status().updating
-    world.server.lose(world.helper.id)
+    world.lose(world.helper.id)
     world.server.add_helper(spare.id)
     world.settle()
     assert world.server.status().updates == 1
@@ -497,14 +497,14 @@ def test_late_reply_of_an_abandoned_task_changes_nothing(opener):
     held: list = []
     world.rules.append(hold("Reopened", held))
     world.learn(member, rng, count=2)
-    (task,) = world.server._conversations
-    world.server.abandon(task, reason="late")
+    (task,) = (each.name for each in world.conversations)
+    world.abandon(task, reason="late")
     world.settle()
     assert world.server.status().updates == 1
-    saved, status = world.server.save(), world.server.status()
+    saved, status = world.save(), world.server.status()
     world.deliver(held[0])
     assert not world.flight
-    assert (world.server.save(), world.server.status()) == (saved, status)
+    assert (world.save(), world.server.status()) == (saved, status)
 
 
 @pytest.mark.parametrize("kind", FROM_OPENERS)
@@ -536,7 +536,7 @@ def test_everything_that_an_opener_gets_may_come_twice(opener, kind):
     assert member.arms[name] == world.best(contexts)
     world.learn(member, rng, count=2)
     assert world.server.status().updates == 1
-    assert world.server.abandoned == 0
+    assert world.server.status().abandoned == 0
     world.check_sums()
 
 
@@ -545,18 +545,18 @@ def test_messages_of_others_and_of_no_task_change_nothing(opener):
     rng = np.random.default_rng(16)
     world.learn(world.users[0], rng, count=2)
     replies = [p for p in world.log if p.to == SERVER and p.kind in FROM_OPENERS]
-    before = world.server.save()
+    before = world.save()
     for parcel in replies:  # of tasks that are over
-        assert world.server.handle(world.codec.decode(parcel.data), sender=parcel.sender) == []
+        assert world.handle(world.codec.decode(parcel.data), sender=parcel.sender) == ()
     held: list = []
     world.rules.append(hold("Reopened", held))
     world.learn(world.users[0], rng, count=2)
     stranger = world.users[1].id
     for parcel in held:  # a task that is open, and somebody else's
-        assert world.server.handle(world.codec.decode(parcel.data), sender=stranger) == []
+        assert world.handle(world.codec.decode(parcel.data), sender=stranger) == ()
     assert world.server.status().updating
     assert world.server.status().abandoned == 0
-    assert world.server.save() != before
+    assert world.save() != before
     world.flight += held
     world.settle()
     world.check_sums()
@@ -571,12 +571,12 @@ def test_acceptance_of_an_earlier_offer_is_ignored(opener):
     name = world.ask(member, contexts)
     world.settle()
     opening = world.helper.id if opener == "authority" else member.id
-    world.server.lose(opening)
+    world.lose(opening)
     if opener == "authority":
         world.server.add_helper(opening)
-    world.send(world.server.work())  # a new offer
+    world.send(world.server.work(now=world.now))  # a new offer
     world.deliver(held[0])
-    assert not world.server._sessions
+    assert not world.server._conversations._sessions
     world.settle()
     assert member.arms[name] == world.best(contexts)
     assert world.server.last_trouble == ""
@@ -602,7 +602,7 @@ def test_reply_with_parts_missing_costs_an_attempt(opener, kind):
     world.learn(member, rng, count=2)
     assert world.server.status().updates == 1
     sent = kind == "Reopened" or opener == "authority"
-    assert world.server.abandoned == int(sent)
+    assert world.server.status().abandoned == int(sent)
     world.check_sums()
 
 
@@ -640,11 +640,11 @@ class Chaos:
         """What a transport does when nothing comes back: it gives the tasks up."""
         world = self.world
         for member in world.members.values():
-            if member.id in world.server._offers:
-                world.server.lose(member.id)
+            if member.id in world.server._conversations._offers:
+                world.lose(member.id)
         world.server.add_helper(world.helper.id)
-        for task in list(world.server._conversations):
-            world.server.abandon(task, reason="nothing came back")
+        for task in [each.name for each in world.conversations]:
+            world.abandon(task, reason="nothing came back")
         world.flight += self.held
         self.held = []
 
@@ -753,7 +753,7 @@ def test_offer_that_comes_twice_or_late_changes_nothing(opener):
             world.deliver(parcel)
         world.settle()
     member = world.users[0] if opener == "users" else world.helper
-    world.server.lose(member.id)  # a new session takes the old one's place
+    world.lose(member.id)  # a new session takes the old one's place
     if opener == "authority":
         world.server.add_helper(member.id)
     for _ in range(3):
@@ -808,14 +808,14 @@ def test_damaged_tables_lose_no_acknowledged_report():
 
 def test_asks_that_wait_for_an_opener_are_begun_a_few_at_a_time(monkeypatch):
     assert MOST_ASKING < MOST_TASKS  # or the opener forgets tasks that are under way
-    monkeypatch.setattr("helba.server.server.MOST_ASKING", 2)
+    monkeypatch.setattr("helba.server.asks.MOST_ASKING", 2)
     settings = make_settings(2, 3)
     world = World(make_deployment(settings, opener="users"))
     rng = np.random.default_rng(4)
     rows = [draw_contexts(rng, settings) for _ in range(7)]
     names = [world.ask(world.users[0], contexts) for contexts in rows]
     world.settle_until("CompareTask")
-    assert sum(c.work.subject == "ask" for c in world.server._conversations.values()) == 2
+    assert sum(c.work.subject == "ask" for c in world.conversations) == 2
     world.settle()
     for name, contexts in zip(names, rows, strict=True):
         assert world.users[0].arms[name] == world.best(contexts)
@@ -832,7 +832,7 @@ def test_who_is_not_enrolled_is_refused_also_after_a_restart(opener):
             user.ask(draw_contexts(rng, settings)),
             user.report(*draw_report(rng, settings)),
         ):
-            (answer,) = world.server.handle(message, sender=stranger)
+            (answer,) = world.handle(message, sender=stranger)
             assert isinstance(answer.message, Refusal)
             assert "not enrolled" in answer.message.reason
         world.restart()

@@ -76,12 +76,12 @@ def test_ask_out_of_range_changes_nobody_elses_arm(crafted):
     world = make_world()
     rng = np.random.default_rng(2)
     shifts = CRAFTED[crafted](world, rng)
-    before = world.helper.opener.bits_returned
+    before = world.helper.opener.state.bits_returned
     answers = ask_together(world, lambda ask: shifted(ask, shifts), rng)
     assert count_wrong(answers) == 0
     assert answers[CHEAT][0] == 0
     assert world.server.idle
-    assert world.helper.opener.bits_returned == before
+    assert world.helper.opener.state.bits_returned == before
     # The server sees that a group of all, and one of three, had such an ask; and no label.
     aborts = [parcel.message for parcel in world.log if parcel.kind == "Abort"]
     assert [abort.refused for abort in aborts] == [True, True]
@@ -140,7 +140,7 @@ def test_several_asks_out_of_range_leave_the_others_alone():
     for index, (member, name) in enumerate(zip(world.users, names, strict=True)):
         assert member.arms[name] == (0 if index in wrong else world.best(rows[index]))
     # 20 together, then 4 times up to 6 of them, then one by one where that fails
-    assert world.helper.opener.aborts <= 5
+    assert world.helper.opener.state.aborts <= 5
 
 
 class Unchecked(ShareRange):
@@ -230,7 +230,7 @@ def test_ask_alone_that_is_out_of_range_gets_arm_0_and_looks_like_any_other():
         seen[shift] = [(p.sender, p.to, p.kind, len(p.data)) for p in world.log]
     assert world.best(contexts) != 0
     assert seen[0] == seen[1 << 70]
-    assert world.helper.opener.aborts == 0
+    assert world.helper.opener.state.aborts == 0
 
 
 def test_ask_with_a_box_that_nobody_can_open_is_refused_and_the_others_are_answered():
@@ -314,7 +314,7 @@ def test_three_verdicts_are_enough_for_every_report_of_a_full_group():
     world.settle()
     assert world.server.status().dropped_reports == len(wrong)
     assert np.array_equal(world.sums(), world.expected_sums(kept))
-    verdicts = world.helper.opener._verdicts
+    verdicts = world.helper.opener.state.verdicts
     assert max(verdicts.values()) == 3
     folds = [p for p in world.log if p.kind == "Verdict" and p.subject == "fold"]
     assert len(folds) <= 1 + 7 + 3 * 8

@@ -15,8 +15,8 @@ import pytest
 from scipy.stats import kstest
 
 from helba.errors import EngineError
+from helba.protocol.effects import Effects, Envelope
 from helba.ring.wire import dump_key, dump_secret_key
-from helba.server.server import Envelope
 from tests.parties import serving
 from tests.parties.world import SERVER, World, draw_contexts, hold, read_model
 
@@ -61,20 +61,20 @@ class Elsewhere:
             found.append(Envelope(to=to, message=member.codec.decode(data)))
         return found
 
-    def handle(self, message, *, sender):
+    def handle(self, message, *, sender, now):  # noqa: ARG002
         data = self.world.codec.encode(message)
         self.traffic.append(data)
-        return self._read(self.call("handle", data, sender))
+        return Effects(replies=tuple(self._read(self.call("handle", data, sender))))
 
-    def work(self):
-        return self._read(self.call("work"))
+    def work(self, *, now):  # noqa: ARG002
+        return Effects(replies=tuple(self._read(self.call("work"))))
 
 
 def write_files(world: World, folder) -> None:
     public, ring = world.authority.public_key, world.ring
     (folder / "public").write_bytes(dump_key(public))
     (folder / "evaluation").write_bytes(dump_key(ring.evaluation_key))
-    (folder / "state").write_bytes(world.server.save())
+    (folder / "state").write_bytes(world.save())
     for user, recipient in world.recipients.items():
         (folder / f"user-{user.hex()}.public").write_bytes(dump_key(recipient.public))
         (folder / f"user-{user.hex()}.way").write_bytes(dump_key(recipient.reencryption))
@@ -137,7 +137,7 @@ def test_opener_elsewhere_sees_uniform_numbers(tmp_path, monkeypatch, masked):
     if not masked:
         monkeypatch.setattr(
             "helba.ring.ring.draw_residues",
-            lambda moduli, count: np.zeros((len(moduli), count), dtype=np.uint64),
+            lambda moduli, count, **_: np.zeros((len(moduli), count), dtype=np.uint64),
         )
     world = World(serving.make_deployment("authority"), users=20)
     (tmp_path / "public").write_bytes(dump_key(world.authority.public_key))
@@ -146,9 +146,11 @@ def test_opener_elsewhere_sees_uniform_numbers(tmp_path, monkeypatch, masked):
     flat = np.full((3, 2), math.sqrt(0.5))
     with started(serving.open_, str(tmp_path)) as call:
 
-        def handle(message):
+        def handle(message, *, sender):
             reply = call("handle", world.codec.encode(message))
-            return None if reply is None else world.codec.decode(reply)
+            if reply is None:
+                return Effects()
+            return Effects(replies=(Envelope(to=sender, message=world.codec.decode(reply)),))
 
         world.helper.opener = SimpleNamespace(handle=handle)
         for _ in range(2):
@@ -222,7 +224,7 @@ def test_no_party_or_message_prints_what_it_holds(busy):
         if name not in public:
             texts[name] = texts.get(name, "") + repr(thing) + str(thing)
     assert {"Server", "OpenerParty", "User", "Authority", "Ask", "Report"} <= set(texts)
-    assert {"_Conversation", "Mask", "Ciphertext", "Transfer", "GarblerSession"} <= set(texts)
+    assert {"Conversation", "Mask", "Ciphertext", "Transfer", "GarblerSession"} <= set(texts)
     patterns = [rf"(?<![\d.]){re.escape(mark)}" for mark in marks(busy)]
     found = {
         name: [each for each in patterns if re.search(each, text)] for name, text in texts.items()
@@ -233,9 +235,9 @@ def test_no_party_or_message_prints_what_it_holds(busy):
 def test_no_secret_is_pickled(busy):
     opener = busy.helper.opener
     holders = [busy.authority, opener, busy.authority._keys.secret, busy.server]
-    holders += list(busy.server._conversations.values())
-    holders += list(busy.server._sessions.values())
-    masks = [mask for c in busy.server._conversations.values() for mask in c.masks]
+    holders += list(busy.conversations)
+    holders += list(busy.server._conversations._sessions.values())
+    masks = [mask for c in busy.conversations for mask in c.masks]
     assert masks
     holders += masks
     holders += [busy.users[0].user]

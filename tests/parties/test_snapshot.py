@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from helba.errors import DamagedData
-from helba.server.server import Server
 from helba.server.snapshot import load_state
 from tests.parties.cheating import deliver_flight, post_report, shifted
 from tests.parties.world import (
@@ -59,10 +58,10 @@ def test_server_restored_at_any_message_goes_on(opener):
         # users' messages get through; what was between server and opener is gone
         users = {member.id for member in world.users}
         kept = [p for p in world.flight if p.kind in ("Ask", "Report", "Receipt")]
-        known = world.server.samples + world.server._unfolded
+        known = world.server.samples + len(world.server.state.rows)
         world.restart()
-        assert world.server.samples + world.server._unfolded == known
-        assert not world.server._conversations
+        assert world.server.samples + len(world.server.state.rows) == known
+        assert not world.conversations
         world.flight += kept
         world.settle()
         assert world.server.idle
@@ -78,9 +77,9 @@ def test_state_is_the_same_when_it_is_saved_again(opener):
     world = make_world(opener)
     play(world, np.random.default_rng(0))
     world.settle()
-    saved = world.server.save()
+    saved = world.save()
     world.restart(saved)
-    assert world.server.save() == saved
+    assert world.save() == saved
     model = world.model()
     world.restart(saved)
     assert world.model() == model
@@ -93,7 +92,7 @@ def test_restored_server_decides_like_the_one_that_went_on(opener):
     member, rng = world.users[0], np.random.default_rng(1)
     world.report(member, (0.5, 0.0), 1.0)
     world.settle()
-    status, cleared = world.server.status(), world.server._state.cleared
+    status, cleared = world.server.status(), world.server.state.cleared
     assert status.tests == cleared == 1
     world.restart()
     assert replace(world.server.status(), last_trouble="") == replace(status, last_trouble="")
@@ -134,7 +133,7 @@ def test_restored_server_remembers_how_often_a_report_was_judged():
         world.restart()
     world.settle()
     assert world.server.status().dropped_reports == 1
-    assert max(world.helper.opener._verdicts.values()) <= 3
+    assert max(world.helper.opener.state.verdicts.values()) <= 3
     assert np.array_equal(world.sums(), world.expected_sums(kept))
 
 
@@ -144,11 +143,11 @@ def test_restored_server_remembers_how_often_a_report_was_judged():
 def find_secrets(world: World) -> dict[str, list[bytes]]:
     """Bytes of everything that a server must not write: masks, offsets, labels."""
     found: dict[str, list[bytes]] = {"mask": [], "offset": [], "label": []}
-    for conversation in world.server._conversations.values():
+    for conversation in world.conversations:
         for mask in conversation.masks:
             found["mask"] += [row.tobytes()[:8] for row in mask._residues]
             found["mask"] += [row.tobytes()[-8:] for row in mask._residues]
-    for session in world.server._sessions.values():
+    for session in world.server._conversations._sessions.values():
         found["offset"].append(session._offset.tobytes())
         for opening in session._openings.values():
             found["label"] += [row.tobytes() for row in opening.labels.reshape(-1, 2)]
@@ -171,7 +170,7 @@ def test_state_holds_no_mask_label_or_offset(engine, kind, secret):
     secrets = find_secrets(world)
     assert secrets[secret]
     assert secrets["offset"]
-    saved = world.server.save()
+    saved = world.save()
     for name, samples in secrets.items():
         for sample in samples:
             assert len(set(sample)) > 3, name
@@ -185,13 +184,13 @@ def test_state_holds_no_seed_of_a_user():
     member = world.users[0]
     play(world, np.random.default_rng(3))
     deliver_flight(world)
-    saved = world.server.save()
-    assert world.server._rows
-    seeds = [found.seed.seed for found in member.user._rounds.values()]
+    saved = world.save()
+    assert world.server.state.rows
+    seeds = [found.seed.seed for found in member.user.state.rounds.values()]
     assert seeds
     for seed in seeds:
         assert seed not in saved
-    for row in world.server._rows:
+    for row in world.server.state.rows.values():
         assert row.box in saved
 
 
@@ -205,7 +204,7 @@ def scene():
     world.settle()
     post_report(world, world.users[0], (0.1, 0.2), 0.3)
     deliver_flight(world)
-    return world, world.server.save()
+    return world, world.save()
 
 
 def load(world: World, data: bytes):
@@ -259,8 +258,6 @@ def test_state_of_another_deployment_or_key_is_refused(scene):
     for stranger in (other, again):
         with pytest.raises(DamagedData, match="another deployment or key"):
             load(stranger, saved)
-        with pytest.raises(DamagedData):
-            Server(stranger.deployment, ring=stranger.ring, saved=saved)
 
 
 def test_restored_server_draws_new_names(opener):
@@ -268,7 +265,7 @@ def test_restored_server_draws_new_names(opener):
     world = make_world(opener)
     rng = np.random.default_rng(7)
     member = world.users[0]
-    saved = world.server.save()
+    saved = world.save()
     names, masks, offsets, sessions = set(), set(), set(), set()
     for _ in range(3):
         world.restart(saved)
@@ -277,9 +274,9 @@ def test_restored_server_draws_new_names(opener):
         world.ask(member, draw_contexts(rng, world.deployment.settings))
         world.settle()
         names.add(held[0].task)
-        (conversation,) = world.server._conversations.values()
+        (conversation,) = world.conversations
         masks.add(conversation.masks[0]._residues.tobytes())
-        session = next(iter(world.server._sessions.values()))
+        session = next(iter(world.server._conversations._sessions.values()))
         offsets.add(session._offset.tobytes())
         sessions.add(session._session)
     assert [len(each) for each in (names, masks, offsets, sessions)] == [3] * 4

@@ -13,7 +13,7 @@ from helba.in_process.bandit import EncryptedBandit
 from helba.in_process.network import MOST_TROUBLES
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.message import Ask, Receipt, Refusal, Shared
-from helba.server.server import Server
+from helba.server.learning import Learning
 from helba.user.user import User
 from tests.parties.world import World, draw_contexts, make_deployment, make_settings
 
@@ -41,7 +41,7 @@ def test_contexts_that_are_not_admissible_are_refused_before_anything_is_sent(wo
     user = world.users[0].user
     with pytest.raises(InvalidInput):
         user.ask(np.array(BAD_CONTEXTS[bad], dtype=float))
-    assert user.open_rounds == ()
+    assert user.state.rounds == {}
 
 
 @pytest.mark.parametrize("reward", [np.nan, np.inf, "much", None])
@@ -73,15 +73,14 @@ def test_answer_is_read_once_and_for_an_open_round_only(world, opener):
     world.settle()
     (answer,) = member.inbox
     assert name in member.arms
-    with pytest.raises(InvalidInput, match="a round that is open"):
-        member.user.read(answer)
+    assert member.user.handle(answer).changes == ()
     asked = member.user.ask(draw_contexts(np.random.default_rng(0), SETTINGS))
     member.user.forget(asked.name)
-    assert member.user.open_rounds == ()
+    assert member.user.state.rounds == {}
     if opener == "users":
         again = member.user.ask(np.zeros((1, 2)))
         with pytest.raises(InvalidInput, match="the opener's half"):
-            member.user.read(replace(answer, name=again.name))
+            member.user.handle(replace(answer, name=again.name))
 
 
 def test_answer_of_another_task_or_user_is_damaged_data():
@@ -101,8 +100,9 @@ def test_answer_of_another_task_or_user_is_damaged_data():
         replace(mine, sealed=mine.sealed[:-1] + bytes([mine.sealed[-1] ^ 1])),
     ):
         with pytest.raises(DamagedData):
-            first.user.read(wrong)
-    assert first.user.read(mine) == second.user.read(theirs) == world.best(contexts)
+            first.user.handle(wrong)
+    told = [*first.user.handle(mine).changes, *second.user.handle(theirs).changes]
+    assert [change.arm for change in told] == [world.best(contexts)] * 2
 
 
 # -- the server's side of the door
@@ -116,7 +116,7 @@ def test_ask_or_report_of_the_other_setting_is_refused(opener):
         stranger.user.ask(np.zeros((1, 2))),
         stranger.user.report(np.zeros(2), 0.0),
     ):
-        (envelope,) = world.server.handle(message, sender=member.id)
+        (envelope,) = world.handle(message, sender=member.id)
         assert isinstance(envelope.message, Refusal)
         assert envelope.message.name == message.name
     assert world.server.idle
@@ -129,14 +129,14 @@ def test_shares_of_another_number_are_refused():
     ask = member.user.ask(np.zeros((1, 2)))
     assert isinstance(ask.features, Shared)
     short = replace(ask.features, shares=ask.features.shares[:-1])
-    (envelope,) = world.server.handle(Ask(name=ask.name, features=short), sender=member.id)
+    (envelope,) = world.handle(Ask(name=ask.name, features=short), sender=member.id)
     assert "15 shares" in envelope.message.reason
 
 
 def test_user_who_is_not_enrolled_is_refused():
     world = World(make_deployment(SETTINGS, opener="users"))
     message = world.users[0].user.ask(np.zeros((1, 2)))
-    (envelope,) = world.server.handle(message, sender=bytes(16))
+    (envelope,) = world.handle(message, sender=bytes(16))
     assert "not enrolled" in envelope.message.reason
 
 
@@ -148,7 +148,7 @@ def test_enrolment_without_keys_is_refused():
 
 def test_server_takes_no_messages_of_its_own(world):
     with pytest.raises(InvalidInput, match="one for a server"):
-        world.server.handle(Receipt(name=bytes(16)), sender=bytes(16))
+        world.handle(Receipt(name=bytes(16)), sender=bytes(16))
 
 
 def test_reports_past_the_horizon_are_refused(opener):
@@ -228,9 +228,9 @@ def test_bandit_says_why_a_report_was_refused(opener):
 def test_bandit_gives_up_when_models_are_rejected_for_ever(opener, monkeypatch):
     bandit = make_bandit(opener)
     bandit.update(np.array([0.1, 0.1]), 0.5)
-    finish = Server._finish_update
+    end = Learning.end_update
     monkeypatch.setattr(
-        Server, "_finish_update", lambda self, conversation, _: finish(self, conversation, None)
+        Learning, "end_update", lambda self, outcome: end(self, replace(outcome, result=None))
     )
     with pytest.raises(RunFailed, match="do not get a task done"):
         bandit.update(np.array([0.3, 0.1]), 0.5)
@@ -239,7 +239,7 @@ def test_bandit_gives_up_when_models_are_rejected_for_ever(opener, monkeypatch):
 
 def test_bandit_gives_up_when_the_opener_always_aborts(opener):
     bandit = make_bandit(opener)
-    for station in bandit.network.stations.values():
+    for station in bandit.parties.network.stations.values():
         if station.opener is not None:
             station.opener._compare = _fail
     with pytest.raises(RunFailed, match="do not get a task done"):

@@ -115,7 +115,7 @@ def test_opener_decrypts_uniform_numbers_whatever_the_data(engine, opener, opene
 def test_without_the_mask_the_opener_sees_numbers(engine, opener, opened, monkeypatch):
     monkeypatch.setattr(
         "helba.ring.ring.draw_residues",
-        lambda moduli, count: np.zeros((len(moduli), count), dtype=np.uint64),
+        lambda moduli, count, **_: np.zeros((len(moduli), count), dtype=np.uint64),
     )
     first, second = opener_views(engine, opener, opened)
     for primes in (1, 2):
@@ -125,7 +125,7 @@ def test_without_the_mask_the_opener_sees_numbers(engine, opener, opened, monkey
 
 
 def test_mask_of_half_the_range_is_seen(opener, opened, monkeypatch):
-    def draw(moduli, count):
+    def draw(moduli, count, draw):  # noqa: ARG001
         rng = np.random.default_rng()
         return np.stack([rng.integers(0, q // 2, count, dtype=np.uint64) for q in moduli])
 
@@ -142,7 +142,7 @@ def openings_of_one_ask(world: World) -> list:
     for count in (1, 2):
         while len(held) < count:
             world.step()
-        world.server.abandon(held[-1].task, reason="lost")
+        world.abandon(held[-1].task, reason="lost")
     return [parcel.message.openings[0].second for parcel in held]
 
 
@@ -232,8 +232,8 @@ def test_opener_covers_the_noise_of_models_and_comparisons_with_its_own(opener, 
 
 def test_noise_that_is_off_is_seen(opener, monkeypatch):
     monkeypatch.setattr(
-        "helba.ring.opener.draw_gaussian",
-        lambda count, *, deviation: np.zeros(count, dtype=object),  # noqa: ARG005
+        "helba.ring.simulate.SimulatedBackend.draw_gaussian",
+        lambda _, count, *, deviation: np.zeros(count, dtype=object),  # noqa: ARG005
     )
     noise, _ = learn_with_noise(opener, monkeypatch)
     assert not noise.is_gaussian()
@@ -268,7 +268,7 @@ def test_server_sees_the_same_messages_whatever_the_data(engine, opener):
     assert shapes(first) == shapes(second)
     assert first.server.status() == second.server.status()
     # what it keeps has the same length, too
-    assert len(first.server.save()) == len(second.server.save())
+    assert len(first.save()) == len(second.save())
 
 
 def test_server_sees_update_times_that_depend_on_data_with_the_trace_rule(opener):
@@ -284,8 +284,8 @@ def test_bits_that_the_server_gets_are_one_a_test_a_check_and_a_group_of_reports
     folds = sum(p.subject == "fold" for p in verdicts)
     assert folds == (3 if opener == "authority" else 0)
     assert len(verdicts) == status.tests + status.updates + folds
-    assert world.helper.opener.bits_returned == len(verdicts)
-    users = [m.opener.bits_returned for m in world.users if m.opener is not None]
+    assert world.helper.opener.state.bits_returned == len(verdicts)
+    users = [m.opener.state.bits_returned for m in world.users if m.opener is not None]
     assert sum(users) == 0
 
 

@@ -21,12 +21,13 @@ from helba.bandits.settings import Settings
 from helba.opener.opener import OpenerParty
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
+from helba.protocol.effects import AUTHORITY, SERVER, Effects, Envelope
 from helba.protocol.message import Answer, Message, Receipt, Refusal, Report
 from helba.ring import Opener, insecure_parameters
-from helba.server.server import AUTHORITY, Envelope, Server
-from helba.user.user import User
+from helba.server.server import Server
+from helba.server.snapshot import dump_state, load_state
+from helba.user.user import Recommended, User
 
-SERVER = b"server".ljust(16, b"\0")
 MOST_STEPS = 5_000
 ENGINES = ("simulate", "ckks")
 OPENERS = ("users", "authority")
@@ -96,15 +97,16 @@ class Member:
     arms: dict[bytes, int] = field(default_factory=dict)
 
     def take(self, message: Message) -> None:
-        """Take a message to the user in, and read the arm of an answer."""
+        """Take a message to the user in, and note the arm of an answer."""
         self.inbox.append(message)
-        if isinstance(message, Answer) and message.name in self.user.open_rounds:
-            colours = None
-            if self.opener is not None:
-                colours = self.opener.colours.pop(message.task, None)
-                if colours is None:
-                    return  # the other half was lost: the user has to ask again
-            self.arms[message.name] = self.user.read(message, colours=colours)
+        colours = None
+        if isinstance(message, Answer) and self.opener is not None:
+            colours = self.opener.colours.pop(message.task, None)
+            if colours is None:
+                return  # the other half was lost: the user has to ask again
+        for change in self.user.handle(message, colours=colours).changes:
+            if isinstance(change, Recommended):
+                self.arms[change.name] = change.arm
 
 
 class World:
@@ -119,6 +121,7 @@ class World:
         self.authority = Authority(deployment)
         self.ring = self.authority.make_ring()
         self.reader = self.authority.make_opener()
+        self.now = 0.0
         self.server = Server(deployment, ring=self.ring)
         self.codec = Codec(deployment, public_key=self.authority.public_key)
         self.members: dict[bytes, Member] = {}
@@ -162,9 +165,9 @@ class World:
 
     # -- the network
 
-    def send(self, envelopes: Iterable[Envelope]) -> None:
+    def send(self, effects: Effects) -> None:
         """Put what the server sends on the way."""
-        for each in envelopes:
+        for each in effects.replies:
             data = self.codec.encode(each.message)
             self.put(Parcel(sender=SERVER, to=each.to, data=data, message=each.message))
 
@@ -185,7 +188,7 @@ class World:
         self.log.append(parcel)
         if parcel.to == SERVER:
             message = self.codec.decode(parcel.data)
-            self.send(self.server.handle(message, sender=parcel.sender))
+            self.send(self.server.handle(message, sender=parcel.sender, now=self.now))
             return
         member = self.members.get(parcel.to)
         if member is None:
@@ -196,16 +199,16 @@ class World:
                 self.acknowledged[message.name] = self.reports[message.name]
             member.take(message)
             return
-        reply = None if member.opener is None else member.opener.handle(message)
-        if reply is not None:
-            self.post(member, reply)
+        if member.opener is not None:
+            for each in member.opener.handle(message, sender=SERVER).replies:
+                self.post(member, each.message)
 
     def step(self) -> bool:
         """Deliver one parcel, or let the server start something; False if there is nothing."""
         if self.flight:
             self.deliver(self.flight.pop(0))
             return True
-        self.send(self.server.work())
+        self.send(self.server.work(now=self.now))
         return bool(self.flight)
 
     def settle(self, *, until: Callable[[], bool] | None = None) -> None:
@@ -228,12 +231,36 @@ class World:
         self.settle(until=is_next)
         return self.flight[0]
 
+    def save(self) -> bytes:
+        """What lasts of the server, as bytes."""
+        return dump_state(
+            self.server.state, deployment=self.deployment, public_key=self.ring.public_key
+        )
+
+    @property
+    def conversations(self) -> list[Any]:
+        """The server's open conversations."""
+        return list(self.server._conversations._open.values())
+
+    def handle(self, message: Message, *, sender: bytes) -> tuple[Envelope, ...]:
+        """Let the server handle a message; return what it would send."""
+        return self.server.handle(message, sender=sender, now=self.now).replies
+
+    def lose(self, opener: bytes) -> None:
+        """Tell the server that an opener went away."""
+        self.send(self.server.lose(opener, now=self.now))
+
+    def abandon(self, task: bytes, *, reason: str) -> None:
+        """Make the server give a conversation up."""
+        self.send(self.server.abandon(task, reason=reason, now=self.now))
+
     def restart(self, saved: bytes | None = None) -> None:
         """Put a new server in place of the old one, from its saved bytes; parcels are lost."""
-        saved = self.server.save() if saved is None else saved
+        saved = self.save() if saved is None else saved
         self.flight.clear()
+        state = load_state(saved, deployment=self.deployment, public_key=self.ring.public_key)
         self.server = Server(
-            self.deployment, ring=self.ring, recipients=self.recipients, saved=saved
+            self.deployment, ring=self.ring, recipients=self.recipients, state=state
         )
         self.server.add_helper(self.helper.id)
 
@@ -308,7 +335,7 @@ class World:
         comes out as whole numbers, up to errors that are checked to be small.
         """
         plan, d = self.plan, self.deployment.settings.dim
-        learned, server = self.server.learned, self.server
+        learned, state = self.server.learned, self.server.state
         unit = 4.0**-plan.rounding.bits  # of p_i p_j in x_i x_j/L^2 and r x_i/(r_max L)
         ratio = plan.settings.length**2 / plan.settings.ridge
         total = np.zeros((d, d + 1))
@@ -318,9 +345,7 @@ class World:
             column = plan.matrix.column_places[:, 0]
             found = self._read(learned.response, column, scale=plan.response_scale)
             total[:, d] += found / unit
-        growths = [server._state.growth]
-        growths += [c.subject for c in server._conversations.values() if c.work.subject == "update"]
-        for growth in growths:
+        for growth in (state.growth, state.taken):
             if growth is not None:
                 found = self._read({0: growth.total}, plan.statistic.sum_places, plan.sum_scale)
                 total += found[:d] / unit
@@ -374,6 +399,12 @@ def draw_report(rng: np.random.Generator, settings: Settings):
     (context,) = draw_contexts(rng, settings, arms=1)
     reward = float(context.sum()) / settings.length + 0.2 * rng.normal()
     return context, float(np.clip(reward, -settings.reward_max, settings.reward_max))
+
+
+def reply_of(opener: OpenerParty, message: Message) -> Message | None:
+    """What an opener answers, if it does."""
+    replies = [each.message for each in opener.handle(message, sender=SERVER).replies]
+    return replies[0] if replies else None
 
 
 # -- rules of a network

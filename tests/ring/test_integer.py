@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
+from helba.randomness import draw_bytes
 from helba.ring.parameters import choose_parameters
 from helba.ring.sharing.integer import (
     as_integers,
@@ -58,7 +59,7 @@ def test_draws_are_uniform_below_the_modulus():
     # a modulus just above a power of two: a remainder instead of a rejection would double
     # the first half of the values
     modulus, count = (1 << 4) + 1, 170_000
-    drawn = draw_residues([modulus], count)[0]
+    drawn = draw_residues([modulus], count, draw=draw_bytes)[0]
     observed = np.bincount(drawn.astype(np.int64), minlength=modulus)
     assert len(observed) == modulus
     statistic = float(((observed - count / modulus) ** 2).sum() / (count / modulus))
@@ -66,7 +67,7 @@ def test_draws_are_uniform_below_the_modulus():
 
 
 def test_draws_reach_the_top_of_a_large_modulus_and_never_repeat():
-    drawn = draw_residues(MODULI, 20_000)
+    drawn = draw_residues(MODULI, 20_000, draw=draw_bytes)
     for row, modulus in zip(drawn, MODULI, strict=True):
         assert int(row.max()) < modulus
         assert int(row.max()) > modulus * 0.998  # 4e-18 that all are below

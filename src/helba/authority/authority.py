@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 
 import nacl.public
 
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.message import ID_BYTES
+from helba.randomness import Draw, draw_bytes
 from helba.ring import (
     KeyPair,
     Opener,
@@ -18,6 +18,7 @@ from helba.ring import (
     make_keys,
     make_reencryption_key,
 )
+from helba.ring.keygen import find_backend
 
 __all__ = ["Authority", "Enrolment"]
 
@@ -31,13 +32,21 @@ class Enrolment:
 
 
 class Authority:
-    """Holds the collective secret key, and in `authority` the key that seeds are sealed to."""
+    """Holds the collective secret key, and in `authority` the key that seeds are sealed to.
 
-    def __init__(self, deployment: SharesDeployment) -> None:
+    `seed` fixes the noise of the simulator, and so which way ties go there; with OpenFHE there is
+    none.
+    """
+
+    def __init__(
+        self, deployment: SharesDeployment, *, seed: int | None = None, draw: Draw = draw_bytes
+    ) -> None:
         self.deployment = deployment
         plan = deployment.plan
+        self._draw = draw
+        self._backend = find_backend(deployment.backend, plan.parameters, seed=seed)
         self._keys: KeyPair = make_keys(
-            plan.parameters, backend=deployment.backend, automorphism=plan.automorphism
+            plan.parameters, backend=self._backend, automorphism=plan.automorphism
         )
         self._sealing = nacl.public.PrivateKey.generate()
 
@@ -61,7 +70,7 @@ class Authority:
 
     def make_ring(self) -> Ring:
         """Return what the server computes with: public keys."""
-        return Ring(self._keys.public, evaluation_key=self._keys.evaluation)
+        return Ring(self._keys.public, evaluation_key=self._keys.evaluation, draw=self._draw)
 
     def make_opener(self) -> Opener:
         """Return the opener under the collective key, for the setting `authority`."""
@@ -69,11 +78,11 @@ class Authority:
 
     def make_user_keys(self) -> KeyPair:
         """Return a key pair of one's own, as a user makes it."""
-        return make_keys(self.deployment.plan.parameters, backend=self.deployment.backend)
+        return make_keys(self.deployment.plan.parameters, backend=self._backend)
 
     def enrol(self, public_key: PublicKey | None = None) -> Enrolment:
         """Take a user in; with its own public key in the setting `users`."""
-        name = secrets.token_bytes(ID_BYTES)
+        name = self._draw(ID_BYTES)
         if public_key is None:
             return Enrolment(id=name)
         way = make_reencryption_key(self._keys.secret, to=public_key)

@@ -165,6 +165,11 @@ class HelbaTwin(Policy):
     def _recompute(self) -> Model:
         """The model of all statistics received so far."""
 
+    def extend(self, horizon: int) -> None:
+        """Go on with a longer horizon, with what was learned so far."""
+        super().extend(horizon)
+        self.schedule.horizon = horizon
+
     def update_bound(self) -> float:
         """Updates by the trace rule, if it is asked for, and by the growth rule."""
         if self.settings.schedule == "public":

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from helba.bandits.settings import Settings
-from helba.errors import InvalidInput
+from helba.bandits.settings import MOST_ROUNDS, Settings
+from helba.errors import InvalidInput, require_whole
 
-__all__ = ["Array", "Decision", "Policy", "check_context", "check_contexts", "clip_reward"]
+__all__ = [
+    "Array",
+    "Decision",
+    "HorizonWarning",
+    "Policy",
+    "check_context",
+    "check_contexts",
+    "clip_reward",
+]
 
 Array = NDArray[np.float64]
 
@@ -52,13 +61,24 @@ class Decision:
         return self.gap <= self.tolerance
 
 
+class HorizonWarning(UserWarning):
+    """More rounds are played than the settings say: bounds of regret and updates do not hold."""
+
+    def __init__(self, horizon: int) -> None:
+        super().__init__(
+            f"the horizon of {horizon} rounds is over, and with it every bound; "
+            f"policy.extend(horizon={2 * horizon}) goes on with what was learned"
+        )
+
+
 class Policy(ABC):
     """Plays one arm a round and learns from its reward.
 
     `select(contexts)` takes the K x d features of this round's arms (arms may be fewer than
     `settings.arms`, and differ from round to round) and returns a row number. `update(context,
     reward)` takes the played row and its reward. Rewards past `settings.reward_max` are clipped to
-    it and counted in `clipped`. `updates` counts how often the model was recomputed. Two attributes
+    it and counted in `clipped`. Past the horizon no bound holds, and `select` warns once; `extend`
+    is the way on. `updates` counts how often the model was recomputed. Two attributes
     are for policies that approximate another one: `decision` describes the last choice (None for
     all others), and `overflows` counts rounds whose scores left their promised range.
     """
@@ -74,6 +94,8 @@ class Policy(ABC):
     def select(self, contexts: Array) -> int:
         """Return the row of `contexts` to play. A refused call changes nothing."""
         rows = check_contexts(self.settings, contexts)
+        if self.round == self.settings.horizon:
+            warnings.warn(HorizonWarning(self.settings.horizon), stacklevel=2)
         self.round += 1
         try:
             return self._choose(rows)
@@ -93,6 +115,11 @@ class Policy(ABC):
 
     @abstractmethod
     def _learn(self, context: Array, reward: float) -> None: ...
+
+    def extend(self, horizon: int) -> None:
+        """Go on with a longer horizon, with what was learned so far."""
+        require_whole("horizon", horizon, least=self.settings.horizon + 1, most=MOST_ROUNDS)
+        self.settings = replace(self.settings, horizon=horizon)
 
     def update_bound(self) -> float:
         """A proven bound on `updates` over the horizon."""

@@ -23,7 +23,6 @@ in the prime-order group (PyNaCl 1.6.2 or later: CVE-2025-69277 let others pass)
 
 from __future__ import annotations
 
-import secrets
 from hashlib import blake2b
 
 from nacl import bindings as sodium
@@ -31,6 +30,7 @@ from nacl.exceptions import CryptoError
 
 from helba.errors import DamagedData
 from helba.garbling.confidential import ProcessBound
+from helba.randomness import draw_bytes
 
 __all__ = ["POINT_BYTES", "TRANSFERS", "BaseReceiver", "send_seeds"]
 
@@ -92,7 +92,7 @@ def send_seeds(points: bytes, *, session: bytes) -> tuple[bytes, list[tuple[byte
 
 def _draw_scalar() -> bytes:
     """Return a scalar, uniform modulo the order of the group but for 2^-259."""
-    return sodium.crypto_core_ed25519_scalar_reduce(secrets.token_bytes(64))
+    return sodium.crypto_core_ed25519_scalar_reduce(draw_bytes(64))
 
 
 def _hash_to_group(point: bytes, *, session: bytes, index: int, side: int) -> bytes:

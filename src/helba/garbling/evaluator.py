@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-
 import numpy as np
 import numpy.typing as npt
 
@@ -23,6 +21,7 @@ from helba.garbling.returned import match_outputs
 from helba.garbling.session import Evaluated, Exchange, Session
 from helba.garbling.transfer import NONCE_BYTES, TransferReceiver, expand_labels
 from helba.garbling.tweak_hash import Labels
+from helba.randomness import Draw, draw_bytes
 
 __all__ = ["EvaluatorSession"]
 
@@ -30,8 +29,9 @@ __all__ = ["EvaluatorSession"]
 class EvaluatorSession(Session):
     """The evaluator: holds the other share of every value and learns no output."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, draw: Draw = draw_bytes) -> None:
         super().__init__()
+        self._draw = draw
         self._receiver: TransferReceiver | None = None
 
     def answer(self, offer: SetupOffer) -> SetupAnswer:
@@ -48,7 +48,7 @@ class EvaluatorSession(Session):
         self._require_own_process()
         self._require_session(self._session)
         bits = circuit.split_evaluator(shares)
-        name, nonce = secrets.token_bytes(NAME_BYTES), secrets.token_bytes(NONCE_BYTES)
+        name, nonce = self._draw(NAME_BYTES), self._draw(NONCE_BYTES)
         self._use_nonce(nonce)
         columns, labels = self._transfer(bits, nonce=nonce)
         lanes = bits.shape[1]

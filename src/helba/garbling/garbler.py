@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-
 import numpy as np
 
 from helba.errors import DamagedData, EngineError, Refused
@@ -22,6 +20,7 @@ from helba.garbling.returned import commit_outputs, read_outputs
 from helba.garbling.session import Exchange, Garbled, Session
 from helba.garbling.transfer import TransferSender, expand_labels
 from helba.garbling.tweak_hash import KEY_BYTES, Labels
+from helba.randomness import Draw, draw_bytes
 
 __all__ = ["GarblerSession"]
 
@@ -29,9 +28,10 @@ __all__ = ["GarblerSession"]
 class GarblerSession(Session):
     """The garbler: holds one share of every value and the offset R of the session."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, draw: Draw = draw_bytes) -> None:
         super().__init__()
-        self._offset = np.frombuffer(secrets.token_bytes(16), dtype="<u8").copy()
+        self._draw = draw
+        self._offset = np.frombuffer(draw(16), dtype="<u8").copy()
         self._offset[0] |= np.uint64(1)
         self._base: BaseReceiver | None = None
         self._sender: TransferSender | None = None
@@ -43,7 +43,7 @@ class GarblerSession(Session):
         self._require_own_process()
         if self._offered:
             raise EngineError("expected one offer a session, got a second")
-        self._offered = secrets.token_bytes(NAME_BYTES)
+        self._offered = self._draw(NAME_BYTES)
         return SetupOffer(session=self._offered, points=self._offer_points())
 
     def complete(self, answer: SetupAnswer) -> None:
@@ -98,7 +98,7 @@ class GarblerSession(Session):
         assert self._sender is not None
         count, lanes = circuit.input_bits, bits.shape[1]
         theirs = self._sender.send(transfer.columns, nonce=transfer.nonce, bits=count * lanes)
-        key, seed = secrets.token_bytes(KEY_BYTES), secrets.token_bytes(KEY_BYTES)
+        key, seed = self._draw(KEY_BYTES), self._draw(KEY_BYTES)
         # The evaluator expands the garbler's labels from the seed; they are W xor bit R.
         inputs = np.empty((count + len(bits), lanes, 2), dtype=np.uint64)
         inputs[:count] = theirs.reshape(count, lanes, 2)

@@ -1,28 +1,25 @@
 """All parties of a bandit on shares in one process, behind the verbs of a policy.
 
 `select` asks the server, which sees ciphertexts or shares; `update` reports. The parties exchange
-bytes and nothing else (`network`).
+bytes and nothing else (`network`); the user's side is a `Client` as it would be anywhere else.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from helba.authority.authority import Authority
 from helba.bandits.bounds import growth_bound, switch_bound
 from helba.bandits.policy import Array, Policy
 from helba.bandits.settings import Settings
 from helba.bandits.shares import shares_regret_bound
-from helba.errors import InvalidInput, RunFailed
-from helba.in_process.network import Ledger, Network, Station
-from helba.opener.opener import OpenerParty
-from helba.protocol.codec import Codec
+from helba.errors import InvalidInput
+from helba.in_process.network import Ledger
+from helba.in_process.parties import Parties
 from helba.protocol.deployment import SharesDeployment
-from helba.protocol.message import Answer, Message, Receipt, Refusal
-from helba.ring import Opener
-from helba.server.server import AUTHORITY, Server
-from helba.user.user import User
+from helba.server.server import Server
 
 __all__ = ["Certified", "EncryptedBandit"]
 
@@ -59,6 +56,7 @@ class EncryptedBandit(Policy):
         engine: str = "ckks",
         opener: str = "users",
         security: int = 128,
+        seed: int | None = None,
         deployment: SharesDeployment | None = None,
     ) -> None:
         super().__init__(settings)
@@ -68,86 +66,55 @@ class EncryptedBandit(Policy):
             )
         if deployment.settings != settings:
             raise InvalidInput("deployment", "one of other settings", "that of these settings")
-        self.deployment = deployment
-        self.authority = Authority(deployment)
-        ring = self.authority.make_ring()
-        self.server = Server(deployment, ring=ring)
-        public = self.authority.public_key
-        self.network = Network(self.server, codec=Codec(deployment, public_key=public))
-        self.user = self._join("user")
-        if deployment.plan.opener == "users":
-            helper = self._join("opener")
-            self.server.add_helper(helper.id)
-        else:
-            party = OpenerParty(
-                deployment,
-                opener=self.authority.make_opener(),
-                sealing_key=self.authority.private_sealing_key,
-            )
-            self.network.stations[AUTHORITY] = Station(
-                codec=Codec(deployment, public_key=public), opener=party, name="opener"
-            )
-            self.server.add_helper(AUTHORITY)
+        self.parties = Parties(deployment, seed=seed)
+        self.client = self.parties.join()
+        self._extended = False
         self._certified = Certified(residual=deployment.plan.first_batch.residual)
 
-    def _join(self, name: str) -> User:
-        """Enrol a user; in the setting `users` it has a key of its own, and is an opener."""
-        authority, deployment = self.authority, self.deployment
-        public = authority.public_key
-        if deployment.plan.opener == "authority":
-            enrolment = authority.enrol()
-            user = User(deployment, id=enrolment.id, sealing_key=authority.sealing_key)
-            station = Station(codec=Codec(deployment, public_key=public), name=name)
-        else:
-            keys = authority.make_user_keys()
-            enrolment = authority.enrol(keys.public)
-            user = User(deployment, id=enrolment.id, public_key=public)
-            party = OpenerParty(deployment, opener=Opener(keys.secret, public_key=public))
-            codec = Codec(deployment, public_key=public, opener_key=keys.public)
-            station = Station(codec=codec, opener=party, name=name)
-        self.server.enrol(enrolment.id, enrolment.recipient)
-        self.network.stations[user.id] = station
-        return user
+    @property
+    def deployment(self) -> SharesDeployment:
+        """What the parties agree on."""
+        return self.parties.deployment
+
+    @property
+    def server(self) -> Server:
+        """The server: it has no secret key."""
+        return self.parties.server
 
     @property
     def ledger(self) -> Ledger:
         """Seconds and bytes of the run so far."""
-        return self.network.ledger
+        return self.parties.network.ledger
+
+    def extend(self, horizon: int) -> None:
+        """Go on with a longer horizon, with what was learned so far.
+
+        The model keeps the weights of the old horizon until the next update, so there is no bound
+        of the regret from here on.
+        """
+        super().extend(horizon)
+        self.parties.extend(horizon)
+        self.client = self.parties.join()
+        self._extended = True
 
     def _choose(self, contexts: Array) -> int:
-        network, station = self.network, self.network.stations[self.user.id]
-        began = time.perf_counter()
-        ask = self.user.ask(contexts)
-        data = station.codec.encode(ask)
-        network.ledger.add("user", "recommendation", time.perf_counter() - began)
-        network.send(data, sender=self.user.id, purpose="recommendation")
-        answer = self._await(ask.name)
-        if not isinstance(answer, Answer):
-            self.user.forget(ask.name)
-            raise RunFailed(f"the server refused the round: {_reason(answer)}")
-        began = time.perf_counter()
-        colours = None
-        if station.opener is not None:
-            colours = station.opener.colours.pop(answer.task, None)
-            if colours is None:
-                self.user.forget(ask.name)
-                raise RunFailed("the user's own half of the answer is missing")
-        arm = self.user.read(answer, colours=colours)
-        network.ledger.add("user", "recommendation", time.perf_counter() - began)
-        return arm
+        with self._own_seconds("recommendation"):
+            return self.client.recommend(contexts)
 
     def _learn(self, context: Array, reward: float) -> None:
-        network, station = self.network, self.network.stations[self.user.id]
-        began = time.perf_counter()
-        report = self.user.report(context, reward)
-        data = station.codec.encode(report)
-        network.ledger.add("user", "report", time.perf_counter() - began)
-        network.send(data, sender=self.user.id, purpose="report")
-        receipt = self._await(report.name)
-        if not isinstance(receipt, Receipt):
-            raise RunFailed(f"the server refused a report: {_reason(receipt)}")
+        with self._own_seconds("report"):
+            self.client.report(context, reward)
         self._note_certificates()
         self.updates = self.server.learned.batch.number
+
+    @contextmanager
+    def _own_seconds(self, purpose: str) -> Iterator[None]:
+        """Count what is not counted yet of this time as the user's."""
+        ledger = self.ledger
+        began, counted = time.perf_counter(), ledger.total()
+        yield
+        elsewhere = ledger.total() - counted
+        ledger.add("user", purpose, time.perf_counter() - began - elsewhere)
 
     def _note_certificates(self) -> None:
         """Take in what was certified of a new model, or of a test."""
@@ -181,7 +148,7 @@ class EncryptedBandit(Policy):
         None without update tests, and where a batch has outgrown them.
         """
         worst, plan = self._certified, self.deployment.plan
-        if not worst.tested:
+        if self._extended or not worst.tested:
             return None
         length = self.settings.length * (1.0 + plan.rounding.slack)
         return shares_regret_bound(
@@ -191,14 +158,3 @@ class EncryptedBandit(Policy):
             tolerance=worst.tolerance,
             band=worst.band,
         )
-
-    def _await(self, name: bytes) -> Message | None:
-        """The message about this round or report that came for the user."""
-        inbox = self.network.stations[self.user.id].inbox
-        found = [m for m in inbox if isinstance(m, Answer | Receipt | Refusal) and m.name == name]
-        inbox.clear()
-        return found[0] if found else None
-
-
-def _reason(message: Message | None) -> str:
-    return message.reason if isinstance(message, Refusal) else "it gave no answer"

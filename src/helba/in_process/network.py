@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from helba.errors import RunFailed
+from helba.garbling.circuits.circuit import Bits
 from helba.opener.opener import OpenerParty
 from helba.protocol.codec import Codec
+from helba.protocol.effects import SERVER, Envelope
 from helba.protocol.message import (
     Answer,
+    Ask,
     Message,
     Offer,
     Receipt,
     Refusal,
 )
-from helba.server.server import Envelope, Server
+from helba.server.server import Server
+from helba.user.client import Client
+from helba.user.user import User
 
 __all__ = ["Ledger", "Network"]
 
@@ -66,11 +72,25 @@ class Station:
 class Network:
     """Carries messages between a server, openers and users until nothing is left to do."""
 
-    def __init__(self, server: Server, *, codec: Codec) -> None:
+    def __init__(self, server: Server, *, codec: Codec, ledger: Ledger) -> None:
         self.server = server
         self.codec = codec
-        self.ledger = Ledger()
+        self.ledger = ledger
         self.stations: dict[bytes, Station] = {}
+
+    def connect(self, user: User) -> Client:
+        """Return the client of a user that has a station."""
+        station = self.stations[user.id]
+
+        def take_colours(task: bytes) -> Bits | None:
+            assert station.opener is not None
+            return station.opener.colours.pop(task, None)
+
+        return Client(
+            user,
+            transport=Connection(self, id=user.id),
+            colours=None if station.opener is None else take_colours,
+        )
 
     def send(self, data: bytes, *, sender: bytes, purpose: str) -> None:
         """Deliver a user's message and everything that follows from it."""
@@ -80,7 +100,8 @@ class Network:
     def accept(self, data: bytes, *, sender: bytes) -> None:
         """Deliver a user's message; what follows from it waits for `settle`."""
         self.ledger.bytes_up += len(data)
-        for envelope in self.server.handle(self.codec.decode(data), sender=sender):
+        effects = self.server.handle(self.codec.decode(data), sender=sender, now=time.monotonic())
+        for envelope in effects.replies:
             self._receive(envelope, self.codec.encode(envelope.message), purpose="none")
 
     def settle(self) -> None:
@@ -94,14 +115,15 @@ class Network:
             if to_server:
                 data, sender, purpose = to_server.popleft()
                 began = time.perf_counter()
-                envelopes = self.server.handle(self.codec.decode(data), sender=sender)
+                message = self.codec.decode(data)
+                effects = self.server.handle(message, sender=sender, now=time.monotonic())
             else:
                 began = time.perf_counter()
-                envelopes, purpose = self.server.work(), "none"
-                if not envelopes:
+                effects, purpose = self.server.work(now=time.monotonic()), "none"
+                if not effects.replies:
                     return
-            sent = [(each, self.codec.encode(each.message)) for each in envelopes]
-            purpose = self._purpose_of(envelopes, purpose)
+            sent = [(each, self.codec.encode(each.message)) for each in effects.replies]
+            purpose = self._purpose_of(effects.replies, purpose)
             self.ledger.add("server", purpose, time.perf_counter() - began)
             for envelope, data in sent:
                 to_server.extend(self._receive(envelope, data, purpose=purpose))
@@ -124,24 +146,24 @@ class Network:
             return []
         if station.opener is None:
             return []
-        reply = station.opener.handle(message)
-        answer = b"" if reply is None else station.codec.encode(reply)
+        effects = station.opener.handle(message, sender=SERVER)
+        answers = [station.codec.encode(each.message) for each in effects.replies]
         spent = time.perf_counter() - began
         if station.name == "user":
             self.ledger.bytes_down += len(data)
-            self.ledger.bytes_up += len(answer)
+            self.ledger.bytes_up += sum(map(len, answers))
         else:
             self.ledger.bytes_to_opener += len(data)
-            self.ledger.bytes_from_opener += len(answer)
+            self.ledger.bytes_from_opener += sum(map(len, answers))
         self.ledger.add(station.name, purpose, spent)
-        return [(answer, envelope.to, purpose)] if answer else []
+        return [(answer, envelope.to, purpose) for answer in answers]
 
     def _count_troubles(self) -> int:
         status = self.server.status()
         return status.abandoned + status.rejected
 
     @staticmethod
-    def _purpose_of(envelopes: list[Envelope], otherwise: str) -> str:
+    def _purpose_of(envelopes: Sequence[Envelope], otherwise: str) -> str:
         for each in envelopes:
             if isinstance(each.message, Offer):
                 return "setup"
@@ -149,3 +171,23 @@ class Network:
             if work is not None:
                 return PURPOSES[work.subject]
         return otherwise
+
+
+class Connection:
+    """A user's way to the server: the transport of its client."""
+
+    def __init__(self, network: Network, *, id: bytes) -> None:
+        self._network = network
+        self._id = id
+
+    def exchange(self, message: Message) -> Sequence[Message]:
+        """Send a message; return what came for the user once nothing is left to do."""
+        network, station = self._network, self._network.stations[self._id]
+        purpose = "recommendation" if isinstance(message, Ask) else "report"
+        began = time.perf_counter()
+        data = station.codec.encode(message)
+        network.ledger.add("user", purpose, time.perf_counter() - began)
+        network.send(data, sender=self._id, purpose=purpose)
+        found = tuple(station.inbox)
+        station.inbox.clear()
+        return found

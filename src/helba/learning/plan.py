@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
@@ -116,6 +116,26 @@ class SharesPlan:
     lanes: int
     score_bits: int
     grid: Grid
+
+    def extended(self, horizon: int) -> SharesPlan:
+        """Return the plan with a longer horizon, if sums and models keep their scales with it."""
+        longer = self._reaching(horizon)
+        if not self._keeps_scales(longer):
+            low, high = self.settings.horizon, horizon
+            while high - low > 1:
+                middle = (low + high) // 2
+                keeps = self._keeps_scales(self._reaching(middle))
+                low, high = (middle, high) if keeps else (low, middle)
+            allowed = f"at most {low}: beyond it this plan's sums have no room, begin anew"
+            raise InvalidInput("horizon", horizon, allowed)
+        return longer
+
+    def _reaching(self, horizon: int) -> SharesPlan:
+        return replace(self, settings=replace(self.settings, horizon=horizon))
+
+    def _keeps_scales(self, other: SharesPlan) -> bool:
+        found, wanted = ((each.design_scale, each.response_scale) for each in (other, self))
+        return found == wanted
 
     # -- layouts
 

@@ -7,7 +7,6 @@ keys only. See `update_plan` for the steps.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -400,7 +399,8 @@ def _check(
     check = ModelCheck(update)
     pairs = (rest, refinement, norm)
     d = update.dim
-    drawn = np.array([2 * secrets.randbits(1) - 1 for _ in range(d * d)]).reshape(d, d)
+    bits = np.frombuffer(ring.draw(d * d), dtype=np.uint8) & 1
+    drawn = (2 * bits.astype(np.int64) - 1).reshape(d, d)
     signs = np.triu(drawn) + np.triu(drawn, 1).T
 
     def sum_signed(held: Ciphertext, places: Any, integers: Any, peak: float) -> Ciphertext:

@@ -9,7 +9,6 @@ from its first message to its last, and the seeds of a server's garbling session
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,8 +22,10 @@ from helba.errors import DamagedData, HelbaError, InvalidInput, Refused
 from helba.garbling import EvaluatorSession, ReturnedMessage
 from helba.garbling.circuits.circuit import Bits
 from helba.learning.exchange import reopen_shares
+from helba.opener.state import Aborted, BitsReturned, OpenerState, VerdictsBegun
 from helba.protocol.box import SealedSeed, open_box, seal_answer
 from helba.protocol.deployment import SharesDeployment
+from helba.protocol.effects import Effects, Transition
 from helba.protocol.message import (
     SIGN_SEED_BYTES,
     Abort,
@@ -42,6 +43,7 @@ from helba.protocol.message import (
     Verdict,
     Work,
 )
+from helba.randomness import Draw, draw_bytes
 from helba.ring import Ciphertext, Opener
 from helba.ring.sharing.integer import Integers
 
@@ -69,7 +71,8 @@ class _Task:
 class OpenerParty:
     """One opener of one deployment; `handle` answers a message of a server, once.
 
-    `colours` has the half answers of its own rounds, by task, where the opener is the user.
+    `colours` has the half answers of its own rounds, by task, where the opener is the user. With a
+    `state` it goes on from there, and the state is the opener's from then on.
     """
 
     def __init__(
@@ -78,38 +81,44 @@ class OpenerParty:
         *,
         opener: Opener,
         sealing_key: nacl.public.PrivateKey | None = None,
+        state: OpenerState | None = None,
+        draw: Draw = draw_bytes,
     ) -> None:
         self.deployment = deployment
+        self.state = OpenerState() if state is None else state
+        self._transition = Transition(self.state)
+        self._draw = draw
         self._opener = opener
         self._sealing_key = sealing_key
         self._session: EvaluatorSession | None = None
         self._accepted: OrderedDict[bytes, Acceptance | None] = OrderedDict()  # the last one, whole
         self._tasks: OrderedDict[bytes, _Task] = OrderedDict()
-        self._verdicts: dict[bytes, int] = {}
         self.colours: dict[bytes, Bits] = {}
-        self.bits_returned = 0
-        self.aborts = 0
 
     def __repr__(self) -> str:
-        return f"OpenerParty({len(self._tasks)} tasks, {self.bits_returned} bits returned)"
+        return f"OpenerParty({len(self._tasks)} tasks, {self.state.bits_returned} bits returned)"
 
-    def handle(self, message: Message) -> Message | None:
+    def handle(self, message: Message, *, sender: bytes) -> Effects:
         """Answer a server's message. What cannot be done is an `Abort`, and returns nothing."""
         if isinstance(message, Offer):
-            return self._accept(message)
-        if not isinstance(message, PadTask | ReopenTask | CompareTask | Tables):
+            reply: Message | None = self._accept(message)
+        elif isinstance(message, PadTask | ReopenTask | CompareTask | Tables):
+            try:
+                reply = self._work(message)
+            except HelbaError as error:
+                self._drop(message.task)
+                self._transition.commit(Aborted())
+                reply = Abort(
+                    task=message.task,
+                    reason=f"{type(error).__name__}: {error}",
+                    refused=isinstance(error, Refused),
+                    unknown=isinstance(error, _UnknownSession),
+                )
+        else:
             raise InvalidInput("message", type(message).__name__, "one for an opener")
-        try:
-            return self._work(message)
-        except HelbaError as error:
-            self._drop(message.task)
-            self.aborts += 1
-            return Abort(
-                task=message.task,
-                reason=f"{type(error).__name__}: {error}",
-                refused=isinstance(error, Refused),
-                unknown=isinstance(error, _UnknownSession),
-            )
+        if reply is not None:
+            self._transition.send(reply, to=sender)
+        return self._transition.take()
 
     def forget(self, task: bytes) -> None:
         """Give a task up."""
@@ -124,11 +133,11 @@ class OpenerParty:
         name = message.offer.session
         if name in self._accepted:
             return self._accepted[name]
-        session = self.deployment.make_evaluator()
+        session = self.deployment.make_evaluator(self._draw)
         try:
             answer = session.answer(message.offer)
         except HelbaError:
-            self.aborts += 1
+            self._transition.commit(Aborted())
             return None
         self._session = session
         self._tasks.clear()
@@ -173,7 +182,7 @@ class OpenerParty:
         task = _Task(work=work, seeds=seeds, pads=pads, boxes=message.boxes)
         plan = deployment.plan
         if kind == "ask":
-            task.signs = secrets.token_bytes(SIGN_SEED_BYTES)
+            task.signs = self._draw(SIGN_SEED_BYTES)
             multiple = plan.grid.feature_multiple
             found = self._opener.encrypt_pads_each(
                 [(pads[index], places) for places, index in deployment.feature_groups(work.count)],
@@ -199,7 +208,7 @@ class OpenerParty:
         names = [hashlib.blake2b(box, digest_size=16).digest() for box in boxes]
         if len(set(names)) != len(names):
             raise Refused("expected every box once, got one twice")
-        if any(self._verdicts.get(name, 0) >= MOST_VERDICTS for name in names):
+        if any(self.state.verdicts.get(name, 0) >= MOST_VERDICTS for name in names):
             raise Refused(f"a box was judged {MOST_VERDICTS} times already")
         return names
 
@@ -272,9 +281,8 @@ class OpenerParty:
         deployment, work = self.deployment, task.work
         if len(message.told) != (work.count if deployment.tells_range(work) else 0):
             raise DamagedData("expected one bit for each ask, got others")
-        if _shows_range(work):  # an abort tells something, too: it counts before it can happen
-            for name in self._require_verdicts(task.boxes):
-                self._verdicts[name] = self._verdicts.get(name, 0) + 1
+        if _shows_range(work):
+            self._transition.commit(VerdictsBegun(names=self._require_verdicts(task.boxes)))
         self._drop(message.task, abandon=False)
         try:
             evaluated = self._require_session().evaluate(message.tables)
@@ -282,7 +290,8 @@ class OpenerParty:
             raise DamagedData(str(error)) from None
         if evaluated.returned is not None:
             returned: ReturnedMessage = evaluated.returned
-            self.bits_returned += returned.labels.shape[0] * returned.labels.shape[1]
+            count = returned.labels.shape[0] * returned.labels.shape[1]
+            self._transition.commit(BitsReturned(count=count))
             return Verdict(task=message.task, work=task.work, returned=returned)
         if not task.seeds:
             self.colours[message.task] = evaluated.colours[0]
@@ -293,7 +302,13 @@ class OpenerParty:
         if work.count > 1 and not in_range.all():
             raise Refused("an ask of this product is out of range")
         sealed = tuple(
-            seal_answer(colours, seed=seed, task=message.task, circuit=message.tables.circuit)
+            seal_answer(
+                colours,
+                seed=seed,
+                task=message.task,
+                circuit=message.tables.circuit,
+                draw=self._draw,
+            )
             for colours, seed in zip(evaluated.colours[:, :-1], task.seeds, strict=True)
         )
         return Colours(task=message.task, sealed=sealed)

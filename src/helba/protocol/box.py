@@ -13,7 +13,6 @@ data. All of these are libsodium's or Python's own.
 from __future__ import annotations
 
 import hashlib
-import secrets
 import struct
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -25,6 +24,7 @@ import numpy as np
 
 from helba.errors import DamagedData
 from helba.garbling.circuits.circuit import Bits
+from helba.randomness import Draw, draw_bytes
 from helba.ring.sharing.integer import Integers
 from helba.ring.sharing.pad import SEED_BYTES, draw_seed, expand_pad
 
@@ -81,13 +81,15 @@ def key_id(public_key: bytes) -> bytes:
     return hashlib.blake2b(public_key, digest_size=KEY_ID_BYTES).digest()
 
 
-def seal_seed(public_key: bytes, *, kind: str, deployment: bytes) -> tuple[SealedSeed, bytes]:
+def seal_seed(
+    public_key: bytes, *, kind: str, deployment: bytes, draw: Draw = draw_bytes
+) -> tuple[SealedSeed, bytes]:
     """Draw a seed and return it with its box for the owner of `public_key`."""
     drawn = SealedSeed(
         kind=kind,
         deployment=deployment,
-        name=secrets.token_bytes(NAME_BYTES),
-        seed=draw_seed(),
+        name=draw(NAME_BYTES),
+        seed=draw_seed(draw),
     )
     number = KINDS.index(kind)
     plain = _PLAIN.pack(VERSION, number, deployment, key_id(public_key), drawn.name, drawn.seed)
@@ -117,9 +119,11 @@ def sealed_bytes(count: int) -> int:
     return NONCE_BYTES + -(-count // 8) + TAG_BYTES
 
 
-def seal_answer(colours: Bits, *, seed: SealedSeed, task: bytes, circuit: bytes) -> bytes:
+def seal_answer(
+    colours: Bits, *, seed: SealedSeed, task: bytes, circuit: bytes, draw: Draw = draw_bytes
+) -> bytes:
     """Return the opener's half of an answer, sealed to the user who drew the seed."""
-    nonce = secrets.token_bytes(NONCE_BYTES)
+    nonce = draw(NONCE_BYTES)
     sealed = nacl.bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(
         np.packbits(colours, bitorder="little").tobytes(), task + circuit, nonce, seed.answer_key
     )

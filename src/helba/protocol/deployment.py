@@ -31,6 +31,7 @@ from helba.learning.plan import make_shares_plan as make_plan
 from helba.learning.update import TEST_BITS, TestPlan, TestTerms
 from helba.learning.update_plan import UpdatePlan, UpdateTerms
 from helba.protocol.message import Work
+from helba.randomness import Draw, draw_bytes
 from helba.ring import BACKENDS, Bound, Ciphertext, PublicKey, RingParameters
 from helba.ring.ciphertext import describe_fresh
 from helba.ring.sharing.integer import Integers
@@ -82,6 +83,10 @@ class SharesDeployment:
         plan = make_plan(settings, opener=opener, security=security, parameters=parameters)
         return cls(plan=plan, engine=engine)
 
+    def extended(self, horizon: int) -> SharesDeployment:
+        """Return the same deployment with a longer horizon: another one, whose state may go on."""
+        return replace(self, plan=self.plan.extended(horizon))
+
     @property
     def backend(self) -> str:
         """The ring's backend."""
@@ -101,13 +106,13 @@ class SharesDeployment:
         text = repr((shared, chosen))
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
-    def make_garbler(self) -> GarblerSession:
+    def make_garbler(self, draw: Draw = draw_bytes) -> GarblerSession:
         """Return the server's side of a garbling session."""
-        return GarblerSession() if self.engine == "ckks" else ClearGarblerSession()
+        return (GarblerSession if self.engine == "ckks" else ClearGarblerSession)(draw=draw)
 
-    def make_evaluator(self) -> EvaluatorSession:
+    def make_evaluator(self, draw: Draw = draw_bytes) -> EvaluatorSession:
         """Return the opener's side of a garbling session."""
-        return EvaluatorSession() if self.engine == "ckks" else ClearEvaluatorSession()
+        return (EvaluatorSession if self.engine == "ckks" else ClearEvaluatorSession)(draw=draw)
 
     # -- asks
 

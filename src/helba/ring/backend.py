@@ -11,6 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from helba.ring.gaussian import draw_gaussian
 from helba.ring.parameters import RingParameters
 from helba.ring.sharing.integer import Integers, Residues
 from helba.ring.sharing.place import Places
@@ -36,6 +40,10 @@ class Backend(ABC):
     def run_all(self, calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
         """Return what each of these independent calls returns, in order."""
         return [call() for call in calls]
+
+    def draw_gaussian(self, count: int, *, deviation: float) -> NDArray[np.int64]:
+        """Return noise of an opener: independent integers of the discrete Gaussian, exactly."""
+        return draw_gaussian(count, deviation=deviation)
 
     # -- keys
 

@@ -14,16 +14,23 @@ __all__ = ["BACKENDS", "find_backend", "make_keys", "make_reencryption_key", "mi
 BACKENDS = ("openfhe", "simulate")
 
 
-def find_backend(name: str, parameters: RingParameters) -> Backend:
+def find_backend(name: str, parameters: RingParameters, *, seed: int | None = None) -> Backend:
     """Return the backend of that name; OpenFHE is loaded when it is first asked for.
 
-    `RunFailed` where it cannot be.
+    With a `seed` the simulator is a new one, with that noise; OpenFHE takes none. `RunFailed` where
+    OpenFHE cannot be loaded.
     """
     require_choice("backend", name, BACKENDS)
     backend: Backend
     if name == "simulate":
-        backend = import_module("helba.ring.simulate").simulate_backend(parameters)
+        module = import_module("helba.ring.simulate")
+        if seed is not None:
+            backend = module.SimulatedBackend(parameters, seed=seed)
+        else:
+            backend = module.simulate_backend(parameters)
         return backend
+    if seed is not None:
+        raise InvalidInput("seed", seed, "none: encryption is never seeded, only the simulator is")
     try:
         module = import_module("helba.ring.ckks.backend")
     except ImportError as error:
@@ -42,14 +49,20 @@ def missing_openfhe(error: ImportError) -> RunFailed:
 
 
 def make_keys(
-    parameters: RingParameters, *, backend: str = "openfhe", automorphism: int | None = None
+    parameters: RingParameters,
+    *,
+    backend: str | Backend = "openfhe",
+    automorphism: int | None = None,
 ) -> KeyPair:
-    """Draw a key pair with its evaluation key; `automorphism` s lets it take X to X^s."""
+    """Draw a key pair with its evaluation key; `automorphism` s lets it take X to X^s.
+
+    `backend` is a name, or what `find_backend` returned.
+    """
     if automorphism is not None and (
         automorphism % 4 != 1 or not 1 < automorphism < 2 * parameters.ring_dim
     ):
         raise InvalidInput("automorphism", automorphism, "1 modulo 4, from 5 to 2 N")
-    engine = find_backend(backend, parameters)
+    engine = find_backend(backend, parameters) if isinstance(backend, str) else backend
     key_id, secret, public, evaluation = engine.make_keys(automorphism=automorphism)
     return KeyPair(
         secret=SecretKey(backend=engine, key_id=key_id, payload=secret),

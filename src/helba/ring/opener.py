@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from helba.errors import InvalidInput, WrongVector, require_whole
 from helba.ring.ciphertext import Ciphertext, describe_share
-from helba.ring.gaussian import draw_gaussian
 from helba.ring.key import PublicKey, SecretKey
 from helba.ring.parameters import PRIMES
 from helba.ring.sharing.integer import Integers, add_modulo, as_integers, compose
@@ -69,7 +68,7 @@ class Opener:
 
     def add_noise(self, share: Share, *, deviation: float) -> Share:
         """Return the share with discrete Gaussian noise, in the integers of the opened value."""
-        return share.plus(draw_gaussian(len(share.places), deviation=deviation))
+        return share.plus(self._backend.draw_gaussian(len(share.places), deviation=deviation))
 
     def reopen(self, share: Share, *, rearrangements: Sequence[Rearrangement]) -> list[Ciphertext]:
         """Encrypt the share again, once for each rearrangement; the server takes its mask off."""

@@ -8,7 +8,6 @@ the simulator, which computes in the clear. Both refuse the same things with the
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,6 +23,7 @@ from helba.errors import (
     WrongVector,
     require_whole,
 )
+from helba.randomness import Draw, draw_bytes
 from helba.ring.ciphertext import Ciphertext, count_primes, describe_fresh
 from helba.ring.key import EvaluationKey, PublicKey, Recipient
 from helba.ring.noise import (
@@ -61,15 +61,23 @@ SCALE_TOLERANCE = 2.0**-50  # what two scales may differ by, relatively, and sti
 
 
 class Ring:
-    """Computes with ciphertexts under `public_key`; products need its evaluation key."""
+    """Computes with ciphertexts under `public_key`; products need its evaluation key.
+
+    Masks and names come from `draw`.
+    """
 
     def __init__(
-        self, public_key: PublicKey, *, evaluation_key: EvaluationKey | None = None
+        self,
+        public_key: PublicKey,
+        *,
+        evaluation_key: EvaluationKey | None = None,
+        draw: Draw = draw_bytes,
     ) -> None:
         if evaluation_key is not None and evaluation_key.key_id != public_key.key_id:
             raise WrongVector("the evaluation key belongs to another public key")
         self.public_key = public_key
         self.evaluation_key = evaluation_key
+        self.draw = draw
         self._backend = public_key.backend
 
     @property
@@ -296,8 +304,8 @@ class Ring:
         replace(ciphertext, noise=noise).require_room()
         moduli = self.parameters.moduli[:primes]
         first, second = self._backend.split(body, places, primes=primes)
-        mask = draw_residues(moduli, len(places))
-        name = secrets.token_bytes(NAME_BYTES)
+        mask = draw_residues(moduli, len(places), draw=self.draw)
+        name = self.draw(NAME_BYTES)
         opening = Opening(
             name=name,
             parameters=self.parameters,

@@ -13,7 +13,6 @@ large as the modulus and cancel only exactly.
 from __future__ import annotations
 
 import math
-import secrets
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -96,19 +95,25 @@ def simulate_backend(parameters: RingParameters) -> SimulatedBackend:
 
 
 class SimulatedBackend(Backend):
-    """Polynomials in the clear."""
+    """Polynomials in the clear; `seed` fixes the noise, and so which way ties go."""
 
     name = "simulate"
 
-    def __init__(self, parameters: RingParameters) -> None:
+    def __init__(self, parameters: RingParameters, *, seed: int | None = None) -> None:
         super().__init__(parameters)
-        self._random = np.random.default_rng()
+        self._random = np.random.default_rng(seed)
+        self._gaussian = np.random.default_rng(None if seed is None else [seed, 1])
+
+    def draw_gaussian(self, count: int, *, deviation: float) -> NDArray[np.int64]:
+        """Round normal numbers; unlike an opener's noise they are neither exact nor secret."""
+        drawn = self._gaussian.normal(0.0, deviation, count)
+        return np.rint(drawn).astype(np.int64)
 
     # -- keys: names, and nothing behind them
 
     def make_keys(self, *, automorphism: int | None) -> tuple[bytes, Any, Any, Any]:
         """Draw a name."""
-        key_id = secrets.token_bytes(KEY_ID_BYTES)
+        key_id = self._random.bytes(KEY_ID_BYTES)
         return key_id, key_id, key_id, key_id
 
     def is_pair(self, secret: Any, public: Any) -> bool:

@@ -1,14 +1,9 @@
-"""What a server keeps between messages, as bytes: model, sums, reports that wait, and counts.
-
-Masks, labels, offsets and open conversations are never among it. What a conversation had taken is
-written as if it had not begun: a server that is restored begins it again, with everything fresh.
-"""
+"""A server's state as bytes, and back."""
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from dataclasses import dataclass, field
 
 from helba.errors import DamagedData, InvalidInput
 from helba.learning.exchange import Stack
@@ -19,63 +14,20 @@ from helba.protocol.box import BOX_BYTES
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.message import ID_BYTES
 from helba.ring import Ciphertext, PublicKey
-from helba.ring.sharing.integer import Integers
 from helba.ring.sharing.pad import dump_shares, load_shares
 from helba.ring.wire import dump_ciphertext, load_ciphertext
+from helba.server.state import Growth, Row, ServerState
 
-__all__ = ["Growth", "Row", "ServerState", "dump_state", "load_state"]
+__all__ = ["dump_state", "load_state"]
 
 _MARK = b"\x89HSs"
-VERSION = 2
+VERSION = 3
 _HEAD = struct.Struct("<4sB16s16s")
 _BATCH = struct.Struct("<IIdd")
 _COUNTS = struct.Struct("<QQQQQQd")
+_COUNT = struct.Struct("<Q")
 _TERMS = struct.Struct("<IIB")
 _DIGEST_BYTES = 32
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Row:
-    """A report that is stored and not folded yet: the server's share, and the sealed seed.
-
-    `judged` counts the checks of its range that were begun; the opener allows a few.
-    """
-
-    name: bytes
-    shares: Integers = field(repr=False)
-    box: bytes = field(repr=False)
-    judged: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Growth:
-    """The sum of `count` reports."""
-
-    total: Ciphertext
-    count: int
-
-
-@dataclass(kw_only=True, eq=False)
-class ServerState:
-    """What lasts.
-
-    `cleared` is the number of reports up to which the last test of this batch said no; `names` are
-    those of all reports that were taken, `members` those of the users; `adopted` are the counts of
-    the model's own update.
-    """
-
-    learned: Learned
-    growth: Growth | None = None
-    cleared: int = 0
-    rows: list[Row] = field(default_factory=list)
-    names: dict[bytes, None] = field(default_factory=dict)
-    members: dict[bytes, None] = field(default_factory=dict)
-    adopted: UpdateTerms | None = None
-    tests: int = 0
-    rejected: int = 0
-    abandoned: int = 0
-    dropped_reports: int = 0
-    failure: float = 0.0
 
 
 def dump_state(state: ServerState, *, deployment: SharesDeployment, public_key: PublicKey) -> bytes:
@@ -103,8 +55,8 @@ def dump_state(state: ServerState, *, deployment: SharesDeployment, public_key: 
         add_stack(stack)
     add(
         _COUNTS.pack(
-            0 if state.growth is None else state.growth.count,
             state.cleared,
+            state.attempts,
             state.tests,
             state.rejected,
             state.abandoned,
@@ -112,12 +64,14 @@ def dump_state(state: ServerState, *, deployment: SharesDeployment, public_key: 
             state.failure,
         )
     )
-    if state.growth is not None:
-        add_ciphertext(state.growth.total)
+    for growth in (state.growth, state.taken):
+        add(b"" if growth is None else _COUNT.pack(growth.count))
+        if growth is not None:
+            add_ciphertext(growth.total)
     add(b"" if state.adopted is None else _dump_terms(state.adopted))
     add(b"".join(state.names))
     add(b"".join(state.members))
-    add(b"".join(_dump_row(row) for row in state.rows))
+    add(b"".join(_dump_row(row) for row in state.rows.values()))
     head = _HEAD.pack(_MARK, VERSION, deployment.digest, public_key.key_id)
     body = head + b"".join(parts)
     return body + hashlib.sha256(body).digest()
@@ -154,6 +108,13 @@ def load_state(data: bytes, *, deployment: SharesDeployment, public_key: PublicK
         parts = {number: take_ciphertext() for number in numbers}
         return Stack(parts) if parts else None
 
+    def take_growth() -> Growth | None:
+        counted = take()
+        if not len(counted):
+            return None
+        (count,) = _COUNT.unpack(counted)
+        return Growth(total=take_ciphertext(), count=count)
+
     def take_full_stack() -> Stack:
         found = take_stack()
         if found is None:
@@ -172,8 +133,8 @@ def load_state(data: bytes, *, deployment: SharesDeployment, public_key: PublicK
             design=take_full_stack(),
             response=take_stack(),
         )
-        grown, cleared, tests, rejected, abandoned, dropped, failure = _COUNTS.unpack(take())
-        growth = Growth(total=take_ciphertext(), count=grown) if grown else None
+        cleared, attempts, tests, rejected, abandoned, dropped, failure = _COUNTS.unpack(take())
+        growth, taken = take_growth(), take_growth()
         adopted = _load_terms(take())
         names, members = take(), take()
         rows = _load_rows(take(), numbers=deployment.settings.dim + 1)
@@ -184,8 +145,10 @@ def load_state(data: bytes, *, deployment: SharesDeployment, public_key: PublicK
     return ServerState(
         learned=learned,
         growth=growth,
+        taken=taken,
         cleared=cleared,
-        rows=rows,
+        attempts=attempts,
+        rows={row.name: row for row in rows},
         names=_split_ids(names),
         members=_split_ids(members),
         adopted=adopted,

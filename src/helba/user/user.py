@@ -7,7 +7,6 @@ the contexts alone, and is good for whatever model the server has when it scores
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,20 +19,76 @@ from helba.garbling.circuits.circuit import Bits
 from helba.learning.update import encrypt_report
 from helba.protocol.box import SealedSeed, open_answer, seal_seed
 from helba.protocol.deployment import SharesDeployment
-from helba.protocol.message import ID_BYTES, Answer, Ask, Report, Shared
+from helba.protocol.effects import Effects, Transition
+from helba.protocol.message import (
+    ID_BYTES,
+    Answer,
+    Ask,
+    Message,
+    Receipt,
+    Refusal,
+    Report,
+    Shared,
+)
+from helba.randomness import Draw, draw_bytes
 from helba.ring import PublicKey, Ring
 from helba.ring.sharing.integer import Integers
 from helba.ring.sharing.pad import SHARE_MODULUS
 
-__all__ = ["OpenRound", "User"]
+__all__ = ["Acknowledged", "Declined", "OpenRound", "Recommended", "User", "UserState"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenRound:
-    """A round that was asked for: how many arms it has, and the seed of its answer."""
+    """A round that was asked for: the ask, how many arms it has, and the seed of its answer."""
 
+    ask: Ask
     arms: int
     seed: SealedSeed | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommended:
+    """A round is over: this arm is to be played."""
+
+    name: bytes
+    arm: int
+
+    def apply(self, state: UserState) -> None:
+        """Close the round."""
+        del state.rounds[self.name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acknowledged:
+    """The server has stored a report."""
+
+    name: bytes
+
+    def apply(self, state: UserState) -> None:
+        """Take the report out of the outbox."""
+        del state.outbox[self.name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declined:
+    """The server does not take an ask or a report."""
+
+    name: bytes
+    reason: str
+
+    def apply(self, state: UserState) -> None:
+        """Give it up."""
+        state.rounds.pop(self.name, None)
+        state.outbox.pop(self.name, None)
+
+
+@dataclass(kw_only=True)
+class UserState:
+    """Rounds without an answer, and reports that the server has not acknowledged, by name."""
+
+    rounds: dict[bytes, OpenRound] = field(default_factory=dict)
+    outbox: dict[bytes, Report] = field(default_factory=dict)
 
 
 class User:
@@ -49,20 +104,41 @@ class User:
         id: bytes,
         public_key: PublicKey | None = None,
         sealing_key: bytes | None = None,
+        draw: Draw = draw_bytes,
     ) -> None:
         self.deployment = deployment
         self.id = id
+        self.state = UserState()
+        self._transition = Transition(self.state)
+        self._draw = draw
         self._sealing_key = sealing_key
-        self._ring = None if public_key is None else Ring(public_key)
+        self._ring = None if public_key is None else Ring(public_key, draw=draw)
         wanted = "sealing_key" if deployment.plan.opener == "authority" else "public_key"
         if {"sealing_key": sealing_key, "public_key": public_key}[wanted] is None:
             raise InvalidInput(wanted, None, f"given for the opener {deployment.plan.opener!r}")
-        self._rounds: dict[bytes, OpenRound] = {}
 
     @property
-    def open_rounds(self) -> tuple[bytes, ...]:
-        """Names of rounds that have no answer yet."""
-        return tuple(self._rounds)
+    def unanswered(self) -> tuple[Message, ...]:
+        """Asks and reports that the server has not answered: they may be sent again as they are."""
+        rounds = tuple(each.ask for each in self.state.rounds.values())
+        return rounds + tuple(self.state.outbox.values())
+
+    def handle(self, message: Message, *, colours: Bits | None = None) -> Effects:
+        """Take a message of the server in; what is late, repeated or unknown changes nothing.
+
+        `colours` are the opener's half of an answer, where the user is the opener.
+        """
+        state = self.state
+        if isinstance(message, Answer) and message.name in state.rounds:
+            arm = self._read(message, colours=colours)
+            self._transition.commit(Recommended(name=message.name, arm=arm))
+        elif isinstance(message, Receipt) and message.name in state.outbox:
+            self._transition.commit(Acknowledged(name=message.name))
+        elif isinstance(message, Refusal) and (
+            message.name in state.rounds or message.name in state.outbox
+        ):
+            self._transition.commit(Declined(name=message.name, reason=message.reason))
+        return self._transition.take()
 
     def ask(self, contexts: Array) -> Ask:
         """Return the ask for a new round with these contexts, one a row."""
@@ -72,12 +148,10 @@ class User:
         # Missing arms repeat the first: of equal scores the lowest arm wins.
         padded = np.concatenate([rows, np.repeat(rows[:1], plan.settings.arms - arms, axis=0)])
         features = plan.rounding.make_features(plan.rounding.round_contexts(padded)).reshape(-1)
-        name = secrets.token_bytes(ID_BYTES)
+        name = self._draw(ID_BYTES)
         if self._ring is None:
             shared, seed = self._share("ask", features)
-            self._rounds[name] = OpenRound(arms=arms, seed=seed)
-            return Ask(name=name, features=shared)
-        self._rounds[name] = OpenRound(arms=arms)
+            return self._open(Ask(name=name, features=shared), arms=arms, seed=seed)
         multiple = plan.grid.feature_multiple
         encrypted = []
         for places, index in deployment.feature_groups(1):
@@ -92,16 +166,15 @@ class User:
                     primes=2,
                 )
             )
-        return Ask(name=name, features=tuple(encrypted))
+        return self._open(Ask(name=name, features=tuple(encrypted)), arms=arms)
 
-    def read(self, answer: Answer, *, colours: Bits | None = None) -> int:
-        """Return the arm that an answer names; the round is over then.
+    def _open(self, ask: Ask, *, arms: int, seed: SealedSeed | None = None) -> Ask:
+        self.state.rounds[ask.name] = OpenRound(ask=ask, arms=arms, seed=seed)
+        return ask
 
-        `colours` are the opener's half where the user is the opener; else it comes sealed.
-        """
-        found = self._rounds.get(answer.name)
-        if found is None:
-            raise InvalidInput("answer", "one for another round", "for a round that is open")
+    def _read(self, answer: Answer, *, colours: Bits | None) -> int:
+        """Return the arm that an answer names; without `colours` the opener's half is sealed."""
+        found = self.state.rounds[answer.name]
         arms = self.deployment.settings.arms
         if colours is None:
             if found.seed is None:
@@ -118,12 +191,11 @@ class User:
         (arm,) = read_indices(bits, arms=arms)
         if arm >= found.arms:
             raise InvalidInput("answer", "an arm that was not offered", f"below {found.arms}")
-        del self._rounds[answer.name]
         return int(arm)
 
     def forget(self, name: bytes) -> None:
         """Give a round up: its answer will not be read."""
-        self._rounds.pop(name, None)
+        self.state.rounds.pop(name, None)
 
     def report(self, context: Array, reward: float) -> Report:
         """Return the report that playing `context` earned `reward`."""
@@ -131,17 +203,20 @@ class User:
         row = check_context(deployment.settings, context)
         earned, _ = clip_reward(deployment.settings, reward)
         integers = plan.rounding.round_report(row, earned)
-        name = secrets.token_bytes(ID_BYTES)
+        name = self._draw(ID_BYTES)
         if self._ring is None:
             shared, _ = self._share("report", integers)
-            return Report(name=name, report=shared)
-        return Report(
-            name=name,
-            report=encrypt_report(self._ring, plan, [int(each) for each in integers]),
-        )
+            report = Report(name=name, report=shared)
+        else:
+            numbers = [int(each) for each in integers]
+            report = Report(name=name, report=encrypt_report(self._ring, plan, numbers))
+        self.state.outbox[name] = report
+        return report
 
     def _share(self, kind: str, integers: Integers) -> tuple[Shared, SealedSeed]:
         assert self._sealing_key is not None
-        seed, box = seal_seed(self._sealing_key, kind=kind, deployment=self.deployment.digest)
+        seed, box = seal_seed(
+            self._sealing_key, kind=kind, deployment=self.deployment.digest, draw=self._draw
+        )
         pad = seed.expand(len(integers))
         return Shared(shares=(integers - pad) % SHARE_MODULUS, box=box), seed

@@ -191,7 +191,7 @@ def bench_throughput(
 def _count(dim: int, arms: int, users: int | None, seconds: float, security: int) -> dict[str, Any]:
     """One process: batches of asks as bytes, until the time is over; then rounds with reports."""
     bandit, shown = _open(dim, arms, security=security, opener="authority", horizon=10**6)
-    network, user, plan = bandit.network, bandit.user, bandit.deployment.plan
+    network, user, plan = bandit.parties.network, bandit.client.user, bandit.deployment.plan
     lanes = plan.lanes if users is None else users
     require_whole("users", lanes, least=1, most=plan.lanes)
 
@@ -216,7 +216,10 @@ def _count(dim: int, arms: int, users: int | None, seconds: float, security: int
         for data in told if reports else ():
             network.accept(data, sender=user.id)
         network.settle()
-        return time.perf_counter() - began
+        spent = time.perf_counter() - began
+        for message in inbox:
+            user.handle(message)
+        return spent
 
     def count(*, reports: bool) -> float:
         """Rounds a second."""

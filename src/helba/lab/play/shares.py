@@ -22,12 +22,12 @@ __all__ = ["SharesPlay", "describe_shares", "plan_shares_play"]
 
 
 class SharesPlay(Policy):
-    """Plays an `EncryptedBandit`, and lets its twin play along."""
+    """Plays an `EncryptedBandit`, and lets its twin play along; `seed` is the simulator's."""
 
-    def __init__(self, deployment: SharesDeployment) -> None:
+    def __init__(self, deployment: SharesDeployment, *, seed: int | None = None) -> None:
         super().__init__(deployment.settings)
         self.deployment = deployment
-        self.bandit = EncryptedBandit(self.settings, deployment=deployment)
+        self.bandit = EncryptedBandit(self.settings, deployment=deployment, seed=seed)
         self.twin = GridTwin(deployment.plan)
 
     @property

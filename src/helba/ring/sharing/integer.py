@@ -7,7 +7,6 @@ polynomials.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.errors import InvalidInput
+from helba.randomness import Draw
 
 __all__ = [
     "Integers",
@@ -86,8 +86,8 @@ def compose(residues: Residues, moduli: Sequence[int]) -> Integers:
     return np.where(total > modulus // 2, total - modulus, total)
 
 
-def draw_residues(moduli: Sequence[int], count: int) -> Residues:
-    """Return independent residues, exactly uniform below each prime, from the system's generator.
+def draw_residues(moduli: Sequence[int], count: int, *, draw: Draw) -> Residues:
+    """Return independent residues, exactly uniform below each prime if the bytes of `draw` are.
 
     Words of as many bits as the prime has are drawn, and those that are not below it dropped.
     """
@@ -97,7 +97,7 @@ def draw_residues(moduli: Sequence[int], count: int) -> Residues:
         filled = 0
         while filled < count:
             wanted = count - filled
-            drawn = np.frombuffer(secrets.token_bytes(8 * wanted), dtype="<u8") & bits
+            drawn = np.frombuffer(draw(8 * wanted), dtype="<u8") & bits
             accepted = drawn[drawn < modulus]
             row[filled : filled + len(accepted)] = accepted
             filled += len(accepted)

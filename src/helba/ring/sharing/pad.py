@@ -13,7 +13,6 @@ the same pad for two purposes, and whoever draws a fresh seed for each message n
 from __future__ import annotations
 
 import hashlib
-import secrets
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from helba.errors import DamagedData, InvalidInput
+from helba.randomness import Draw, draw_bytes
 from helba.ring.sharing.integer import Integers, as_integers, largest_of
 
 __all__ = [
@@ -47,9 +47,9 @@ MOST_MULTIPLE = 1 << 60  # by which inputs are multiplied when they are lifted i
 SHARE_DIGEST_BYTES = 8  # it finds damage, and nothing else
 
 
-def draw_seed() -> bytes:
+def draw_seed(draw: Draw = draw_bytes) -> bytes:
     """Return a fresh seed; it serves one message."""
-    return secrets.token_bytes(SEED_BYTES)
+    return draw(SEED_BYTES)
 
 
 def expand_pad(seed: bytes, *, count: int, context: bytes) -> Integers:

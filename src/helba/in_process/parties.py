@@ -1,0 +1,75 @@
+"""All parties of one deployment, in one process and on one network."""
+
+from __future__ import annotations
+
+from helba.authority.authority import Authority
+from helba.in_process.network import Ledger, Network, Station
+from helba.opener.opener import OpenerParty
+from helba.protocol.codec import Codec
+from helba.protocol.deployment import SharesDeployment
+from helba.protocol.effects import AUTHORITY
+from helba.ring import Opener
+from helba.server.server import Server
+from helba.server.state import ServerState
+from helba.user.client import Client
+from helba.user.user import User
+
+__all__ = ["Parties"]
+
+
+class Parties:
+    """Authority, server and openers; users join.
+
+    In the setting `users` every user opens its own rounds under its own key, and one more user, who
+    is online, opens tests and updates. In `authority` the authority opens everything. `seed` fixes
+    the simulator's noise.
+    """
+
+    def __init__(self, deployment: SharesDeployment, *, seed: int | None = None) -> None:
+        self.authority = Authority(deployment, seed=seed)
+        self._begin(deployment, state=None, ledger=Ledger())
+
+    def _begin(
+        self, deployment: SharesDeployment, *, state: ServerState | None, ledger: Ledger
+    ) -> None:
+        authority = self.authority
+        self.deployment = authority.deployment = deployment
+        self.server = Server(deployment, ring=authority.make_ring(), state=state)
+        codec = Codec(deployment, public_key=authority.public_key)
+        self.network = Network(self.server, codec=codec, ledger=ledger)
+        if deployment.plan.opener == "users":
+            helper = self.join(name="opener").user.id
+        else:
+            helper = AUTHORITY
+            opener = OpenerParty(
+                deployment,
+                opener=authority.make_opener(),
+                sealing_key=authority.private_sealing_key,
+            )
+            station = Station(codec=codec, opener=opener, name="opener")
+            self.network.stations[helper] = station
+        self.server.add_helper(helper)
+
+    def join(self, *, name: str = "user") -> Client:
+        """Enrol a user and return its client; `name` is whose its seconds are."""
+        authority, deployment, public = self.authority, self.deployment, self.authority.public_key
+        if deployment.plan.opener == "authority":
+            enrolment = authority.enrol()
+            user = User(deployment, id=enrolment.id, sealing_key=authority.sealing_key)
+            station = Station(codec=Codec(deployment, public_key=public), name=name)
+        else:
+            keys = authority.make_user_keys()
+            enrolment = authority.enrol(keys.public)
+            user = User(deployment, id=enrolment.id, public_key=public)
+            codec = Codec(deployment, public_key=public, opener_key=keys.public)
+            opener = OpenerParty(deployment, opener=Opener(keys.secret, public_key=public))
+            station = Station(codec=codec, opener=opener, name=name)
+        self.server.enrol(enrolment.id, enrolment.recipient)
+        self.network.stations[user.id] = station
+        return self.network.connect(user)
+
+    def extend(self, horizon: int) -> None:
+        """Go on with a longer horizon; clients of before have to join again."""
+        longer = self.deployment.extended(horizon)
+        self.network.settle()
+        self._begin(longer, state=self.server.state, ledger=self.network.ledger)

@@ -1,0 +1,154 @@
+"""Asks that wait for their scores, and those that openers are at.
+
+In the setting `users` one conversation an ask, with the user who asks. In `authority` as many asks
+as fit one product; what the opener refuses for several asks together is tried again in smaller
+groups, and what it refuses alone is given up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from helba.learning.plan import Batch
+from helba.learning.update import run_score, run_shared_scores
+from helba.protocol.effects import Transition
+from helba.protocol.message import Answer, Ask, Refusal, Shared, Work
+from helba.ring.sharing.integer import Integers
+from helba.server.conversation import Conversations, Halves, Outcome
+from helba.server.group import split_group
+from helba.server.state import ServerState
+
+__all__ = ["Asks"]
+
+MOST_WAITING = 1 << 16
+MOST_ASKING = 64  # conversations about asks with one opener at a time; it keeps 256 tasks
+
+Waiting = tuple[bytes, Ask]
+
+
+class Asks:
+    """Takes asks in, and starts conversations about them; nothing of it is stored."""
+
+    def __init__(
+        self, state: ServerState, *, conversations: Conversations, transition: Transition
+    ) -> None:
+        self._state = state
+        self._conversations = conversations
+        self._transition = transition
+        self._deployment = conversations.deployment
+        self._ring = conversations.ring
+        self._waiting: deque[Waiting] = deque()
+        self._apart: deque[list[Waiting]] = deque()  # groups that were refused as a whole
+
+    def __len__(self) -> int:
+        return len(self._waiting) + sum(map(len, self._apart))
+
+    def take(self, ask: Ask, *, sender: bytes, served: bool) -> None:
+        """Put an ask in the queue, or refuse it; `served` says if its user has keys here."""
+        reason = self._find_fault(ask, served=served)
+        if reason:
+            self._transition.send(Refusal(name=ask.name, reason=reason), to=sender)
+        else:
+            self._waiting.append((sender, ask))
+
+    def _find_fault(self, ask: Ask, *, served: bool) -> str:
+        deployment = self._deployment
+        if len(self._waiting) >= MOST_WAITING:
+            return "too many asks wait"
+        if deployment.plan.opener == "authority":
+            if not isinstance(ask.features, Shared):
+                return "expected shares and a sealed seed, got ciphertexts"
+            if len(ask.features.shares) != deployment.numbers:
+                return f"expected {deployment.numbers} shares"
+        else:
+            if not served:
+                return "the server has no keys of this user"
+            wanted = deployment.describe_features(self._ring.public_key)
+            if isinstance(ask.features, Shared) or list(ask.features) != wanted:
+                return "the ciphertexts are not those of an ask of this plan"
+        return ""
+
+    def start_with_users(self, *, now: float) -> None:
+        """Start what waits, each with its own user."""
+        waiting, self._waiting = self._waiting, deque()
+        while waiting:
+            user, ask = waiting.popleft()
+            if self._conversations.has_session(user) and self._has_room(user):
+                self._begin([(user, ask)], opener=user, now=now)
+                continue
+            self._waiting.append((user, ask))
+            if not self._conversations.has_session(user):
+                self._conversations.offer_session(user, now=now)
+
+    def start_with_helper(self, opener: bytes, *, now: float) -> None:
+        """Start what waits, many together, with the opener who opens for everybody."""
+        if not len(self):
+            return
+        if not self._conversations.has_session(opener):
+            self._conversations.offer_session(opener, now=now)
+            return
+        while self._apart and self._has_room(opener):
+            self._begin(self._apart.popleft(), opener=opener, now=now)
+        while self._waiting and self._has_room(opener):
+            lanes = min(len(self._waiting), self._deployment.plan.lanes)
+            asks = [self._waiting.popleft() for _ in range(lanes)]
+            self._begin(asks, opener=opener, now=now)
+
+    def end(self, outcome: Outcome) -> None:
+        """Answer the asks of a conversation, or put them back."""
+        asks, batch = outcome.conversation.subject
+        if isinstance(outcome.result, Halves):
+            self._answer(asks, batch=batch, task=outcome.conversation.name, halves=outcome.result)
+        elif not outcome.refused:
+            self._waiting.extendleft(reversed(asks))
+        elif len(asks) > 1:
+            self._apart += split_group(asks, most=self._deployment.plan.lanes)
+        else:
+            ((user, ask),) = asks
+            refusal = Refusal(name=ask.name, reason="the opener cannot read the ask")
+            self._transition.send(refusal, to=user)
+
+    def _has_room(self, opener: bytes) -> bool:
+        return self._conversations.count(opener, subject="ask") < MOST_ASKING
+
+    def _begin(self, asks: list[Waiting], *, opener: bytes, now: float) -> None:
+        deployment, learned = self._deployment, self._state.learned
+        features = [ask.features for _, ask in asks]
+        if isinstance(features[0], Shared):
+            shared = [each for each in features if isinstance(each, Shared)]
+            shares = np.stack([each.shares for each in shared])
+            steps = run_shared_scores(
+                self._ring,
+                deployment.plan,
+                asks=shares,
+                boxes=tuple(each.box for each in shared),
+                groups=deployment.feature_groups(len(asks)),
+                checked=lambda signs: self._checked(shares, signs),
+                model=learned.model,
+            )
+        else:
+            steps = run_score(
+                self._ring, deployment.plan, features=features[0], model=learned.model
+            )
+        self._conversations.begin(
+            Work(subject="ask", count=len(asks)),
+            steps=steps,
+            opener=opener,
+            subject=(asks, learned.batch),
+            now=now,
+        )
+
+    def _checked(self, shares: Integers, seed: bytes) -> tuple[Any, ...]:
+        """The server's shares of what an ask's circuit checks: the opener's pads are the others."""
+        values = self._deployment.checked_values(shares, seed=seed, sign=-1)
+        return self._deployment.ask_range.split_garbler(values, seed=seed)
+
+    def _answer(self, asks: list[Waiting], *, batch: Batch, task: bytes, halves: Halves) -> None:
+        for (user, ask), decoding, half in zip(asks, halves.decodings, halves.sealed, strict=True):
+            answer = Answer(
+                name=ask.name, task=task, batch=batch.number, decoding=decoding, sealed=half
+            )
+            self._transition.send(answer, to=user)

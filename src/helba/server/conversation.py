@@ -1,0 +1,363 @@
+"""Conversations with openers: work that the server cannot do alone, from beginning to end.
+
+A conversation has a name of its own, masks and labels of its own, and ends in an `Outcome`. If the
+opener goes away or is silent for too long, or a message is wrong, it is given up with its masks and
+labels; whoever began it begins it again, with everything fresh. There is one garbling session with
+each opener.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import fsum
+from typing import Any
+
+from helba.errors import DamagedData, EngineError, HelbaError
+from helba.garbling import Garbled, GarblerSession
+from helba.garbling.circuits.circuit import Bits
+from helba.learning.exchange import Compare, EncryptPads, Reopen, open_stack, take_replies
+from helba.learning.update import Steps
+from helba.protocol.deployment import SharesDeployment
+from helba.protocol.effects import Transition
+from helba.protocol.message import (
+    ID_BYTES,
+    Abort,
+    Acceptance,
+    Colours,
+    CompareTask,
+    Message,
+    Offer,
+    Pads,
+    PadTask,
+    Reopened,
+    ReopenTask,
+    Tables,
+    Transfer,
+    Verdict,
+    Work,
+)
+from helba.randomness import Draw
+from helba.ring import Ciphertext, Mask, Recipient, Ring
+from helba.server.state import Judged, Noted
+
+__all__ = ["Conversation", "Conversations", "Halves", "Outcome", "Reply"]
+
+Reply = Pads | Reopened | Transfer | Verdict | Colours | Abort
+
+
+@dataclass(kw_only=True, eq=False)
+class Conversation:
+    """Work in progress with one opener; `expects` is the type of the message that comes next.
+
+    `subject` is what its beginner gets back with the outcome: asks with the batch of their model,
+    names of rows, the number of reports that are tested, or nothing.
+    """
+
+    name: bytes
+    work: Work
+    opener: bytes
+    steps: Steps
+    subject: Any
+    deadline: float
+    expects: type | None = None
+    step: str = ""
+    exchanges: tuple[Any, ...] = field(default=(), repr=False)
+    masks: list[Mask] = field(default_factory=list, repr=False)
+    shares: tuple[Any, ...] = field(default=(), repr=False)
+    garbled: Garbled | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The end of a conversation: finished with a result, or given up for a reason.
+
+    `refused` says that the opener will not do the same again either.
+    """
+
+    conversation: Conversation
+    finished: bool
+    result: Any = None
+    reason: str = ""
+    refused: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Halves:
+    """The result of a conversation about asks: for each, the server's half and the opener's."""
+
+    decodings: Bits = field(repr=False)
+    sealed: Sequence[bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Offered:
+    """A garbling session that its opener has not accepted yet."""
+
+    session: GarblerSession
+    name: bytes
+    deadline: float
+
+
+class Conversations:
+    """All of a server's conversations and sessions; `outcomes` waits for the server to take it.
+
+    `recipients` are users' own keys, in the setting `users`. What an opener leaves waiting for
+    `patience` seconds is given up.
+    """
+
+    def __init__(
+        self,
+        deployment: SharesDeployment,
+        *,
+        ring: Ring,
+        recipients: Mapping[bytes, Recipient],
+        transition: Transition,
+        draw: Draw,
+        patience: float,
+    ) -> None:
+        self.deployment = deployment
+        self.ring = ring
+        self.outcomes: deque[Outcome] = deque()
+        self._recipients = recipients
+        self._transition = transition
+        self._draw = draw
+        self._patience = patience
+        self._open: dict[bytes, Conversation] = {}
+        self._sessions: dict[bytes, GarblerSession] = {}
+        self._offers: dict[bytes, _Offered] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def find(self, subject: str) -> Conversation | None:
+        """Return the first conversation about a subject, if there is one."""
+        return next((c for c in self._open.values() if c.work.subject == subject), None)
+
+    def count(self, opener: bytes, *, subject: str) -> int:
+        """Return how many conversations about a subject there are with an opener."""
+        return sum(c.opener == opener and c.work.subject == subject for c in self._open.values())
+
+    # -- sessions
+
+    def has_session(self, opener: bytes) -> bool:
+        """Return True if conversations with this opener can begin."""
+        return opener in self._sessions
+
+    def offer_session(self, opener: bytes, *, now: float) -> None:
+        """Offer a garbling session, unless one is on offer."""
+        if opener in self._offers:
+            return
+        session = self.deployment.make_garbler(self._draw)
+        offer = session.offer()
+        deadline = now + self._patience
+        self._offers[opener] = _Offered(session=session, name=offer.session, deadline=deadline)
+        self._transition.send(Offer(offer=offer), to=opener)
+
+    def accept(self, message: Acceptance, *, sender: bytes) -> str:
+        """Take an acceptance in; return what is wrong with it, then a new offer follows."""
+        offered = self._offers.get(sender)
+        if offered is None or message.answer.session != offered.name:
+            return ""  # late, repeated, or not theirs
+        del self._offers[sender]
+        try:
+            offered.session.complete(message.answer)
+        except HelbaError as error:
+            return str(error)
+        self._sessions[sender] = offered.session
+        return ""
+
+    def lose(self, opener: bytes, *, reason: str) -> None:
+        """Forget the session with an opener; everything with it is abandoned."""
+        self._sessions.pop(opener, None)
+        self._offers.pop(opener, None)
+        for name in [n for n, c in self._open.items() if c.opener == opener]:
+            self.abandon(name, reason=reason)
+
+    # -- conversations
+
+    def begin(self, work: Work, *, steps: Steps, opener: bytes, subject: Any, now: float) -> None:
+        """Begin a conversation with an opener that has a session."""
+        conversation = Conversation(
+            name=self._draw(ID_BYTES),
+            work=work,
+            opener=opener,
+            steps=steps,
+            subject=subject,
+            deadline=now + self._patience,
+        )
+        self._open[conversation.name] = conversation
+        try:
+            self._advance(conversation, None)
+        except (HelbaError, ValueError) as error:
+            self.abandon(conversation.name, reason=f"{type(error).__name__}: {error}")
+
+    def handle(self, message: Reply, *, sender: bytes, now: float) -> None:
+        """Take an opener's reply in; what is late, repeated or not theirs changes nothing."""
+        found = self._open.get(message.task)
+        if found is None or found.opener != sender:
+            return
+        if isinstance(message, Abort):
+            if message.unknown:
+                self.lose(sender, reason=message.reason)
+            else:
+                self._give_up(found, reason=message.reason, refused=message.refused)
+            return
+        if not isinstance(message, found.expects or Abort):
+            return
+        if isinstance(message, Reopened) and message.step != found.step:
+            return
+        found.deadline = now + self._patience
+        try:
+            self._continue(found, message)
+        except (HelbaError, ValueError) as error:
+            self.abandon(found.name, reason=f"{type(error).__name__}: {error}")
+
+    def abandon(self, name: bytes, *, reason: str) -> None:
+        """Give a conversation up, if it is there."""
+        found = self._open.get(name)
+        if found is not None:
+            self._give_up(found, reason=reason)
+
+    def expire(self, *, now: float) -> None:
+        """Give up what has waited too long for an opener."""
+        self._offers = {k: v for k, v in self._offers.items() if v.deadline > now}
+        for name in [n for n, c in self._open.items() if c.deadline <= now]:
+            self.abandon(name, reason="the opener was silent for too long")
+
+    def _give_up(self, found: Conversation, *, reason: str, refused: bool = False) -> None:
+        del self._open[found.name]
+        found.steps.close()
+        found.masks, found.shares = [], ()
+        session = self._sessions.get(found.opener)
+        if found.garbled is not None and session is not None:
+            session.abandon(found.garbled.tables.name)
+        found.garbled = None
+        outcome = Outcome(conversation=found, finished=False, reason=reason, refused=refused)
+        self.outcomes.append(outcome)
+
+    def _finish(self, found: Conversation, result: Any) -> None:
+        del self._open[found.name]
+        found.garbled = None
+        self.outcomes.append(Outcome(conversation=found, finished=True, result=result))
+
+    # -- steps
+
+    def _continue(self, found: Conversation, message: Message) -> None:
+        if isinstance(message, Pads):
+            self._advance(found, (message.pads, message.signs))
+        elif isinstance(message, Reopened):
+            self._advance(found, self._take_stacks(found, message.replies))
+        elif isinstance(message, Transfer):
+            self._garble(found, message)
+        elif isinstance(message, Verdict):
+            bits = self._sessions[found.opener].finish(message.returned)
+            self._advance(found, bool(bits[0, 0]))
+        elif isinstance(message, Colours):
+            if len(message.sealed) != found.work.count:
+                raise DamagedData("expected one sealed half for each ask")
+            self._answer(found, message.sealed)
+
+    def _advance(self, found: Conversation, value: Any) -> None:
+        """Let the work go on until it needs the opener again, or ends."""
+        try:
+            needed = found.steps.send(value)
+        except StopIteration as end:
+            self._finish(found, end.value)
+            return
+        if isinstance(needed, EncryptPads):
+            found.expects = Pads
+            message: Message = PadTask(task=found.name, work=found.work, boxes=needed.boxes)
+        elif isinstance(needed, Reopen):
+            message = self._reopen(found, needed)
+        else:
+            assert isinstance(needed, Compare)
+            message = self._compare(found, needed)
+        self._transition.send(message, to=found.opener)
+
+    def _reopen(self, found: Conversation, needed: Reopen) -> ReopenTask:
+        recipient = self._recipients.get(found.opener)
+        found.expects, found.step = Reopened, needed.step
+        found.exchanges = self.deployment.exchanges(found.work, needed.step)
+        stacks = zip(needed.stacks, found.exchanges, strict=True)
+        opened = self.ring.run_all(
+            [partial(open_stack, self.ring, *each, to=recipient) for each in stacks]
+        )
+        found.masks += [mask for _, mask in opened]
+        return ReopenTask(
+            task=found.name,
+            work=found.work,
+            step=needed.step,
+            openings=tuple(opening for openings, _ in opened for opening in openings),
+        )
+
+    def _take_stacks(self, found: Conversation, replies: Sequence[Ciphertext]) -> list[Any]:
+        stacks, left = [], list(replies)
+        masks, found.masks = found.masks, []
+        for mask, exchange in zip(masks, found.exchanges, strict=True):
+            count = sum(len(target.rearrangements) for target in exchange.targets)
+            stacks += take_replies(self.ring, mask, left[:count], exchange)
+            left = left[count:]
+        self._transition.commit(Noted(failure=fsum(stack.failure for stack in stacks)))
+        if left:
+            raise DamagedData("expected the replies of this step, got more")
+        return stacks
+
+    def _compare(self, found: Conversation, needed: Compare) -> CompareTask:
+        recipient = self._recipients.get(found.opener)
+        found.expects, found.shares = Transfer, needed.shares
+        places = self.deployment.comparison(found.work).places
+        pairs = self.ring.run_all(
+            [
+                partial(self.ring.open, each, places=where, to=recipient)
+                for each, where in zip(needed.values, places, strict=True)
+            ]
+        )
+        for _, mask in pairs:
+            if found.work.subject == "ask":
+                self._require_grid(mask)
+            found.masks.append(mask)
+        openings = tuple(opening for opening, _ in pairs)
+        return CompareTask(task=found.name, work=found.work, openings=openings)
+
+    def _require_grid(self, mask: Mask) -> None:
+        """Raise unless CKKS's error of these scores stays in the bits that are rounded away."""
+        grid = self.deployment.plan.grid
+        if not mask.error(bits=grid.bits) < 2.0 ** (grid.low_bits - 1):
+            raise EngineError(
+                "the error of a score exceeds the grid's: this is an error of the plan"
+            )
+
+    def _garble(self, found: Conversation, message: Transfer) -> None:
+        deployment = self.deployment
+        comparison = deployment.comparison(found.work)
+        masks, found.masks = found.masks, []
+        shares: list[Any] = [mask.take_modulo(bits=comparison.bits) for mask in masks]
+        if found.work.subject == "ask":
+            shares = [deployment.gather_scores(shares, lanes=found.work.count)]
+        else:
+            shares = [each.reshape(1, 1) for each in shares]
+        shares += found.shares
+        session = self._sessions[found.opener]
+        found.garbled = session.garble(comparison.circuit, shares=shares, transfer=message.transfer)
+        tables = Tables(task=found.name, work=found.work, tables=found.garbled.tables)
+        if deployment.tells_range(found.work):
+            tables = replace(tables, told=found.garbled.decoding[:, -1])
+        if found.work.subject == "fold":
+            self._transition.commit(Judged(names=found.subject))
+        self._transition.send(tables, to=found.opener)
+        if comparison.circuit.returned_outputs.size:
+            found.expects = Verdict
+        elif deployment.plan.opener == "authority":
+            found.expects = Colours
+        else:  # the opener is the user, and has its half
+            self._answer(found, [b""])
+
+    def _answer(self, found: Conversation, sealed: Sequence[bytes]) -> None:
+        assert found.garbled is not None
+        decodings = found.garbled.decoding
+        if self.deployment.tells_range(found.work):
+            decodings = decodings[:, :-1]  # the last one was the opener's
+        self._finish(found, Halves(decodings=decodings, sealed=sealed))

@@ -1,0 +1,89 @@
+"""The client: a user that speaks to a server through a transport.
+
+A transport takes one message and returns what came back for the user; encoding, addresses and
+waiting are its own. So the same client works inside one process and over a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from helba.bandits.policy import Array
+from helba.errors import RunFailed
+from helba.garbling.circuits.circuit import Bits
+from helba.protocol.message import Answer, Message
+from helba.user.user import Acknowledged, Declined, Recommended, User
+
+__all__ = ["Client", "Transport"]
+
+_End = Recommended | Acknowledged | Declined
+
+
+class Transport(Protocol):
+    """Carries a user's messages to the server."""
+
+    def exchange(self, message: Message) -> Sequence[Message]:
+        """Send a message and return what came back."""
+
+
+class Client:
+    """Asks for recommendations and reports rewards, one exchange each.
+
+    `colours` returns the opener's half of the answer to a task, where the user is the opener. A
+    report that was not acknowledged stays in the user's outbox, and `flush` sends it again: it
+    counts once, however often it is sent.
+    """
+
+    def __init__(
+        self,
+        user: User,
+        *,
+        transport: Transport,
+        colours: Callable[[bytes], Bits | None] | None = None,
+    ) -> None:
+        self.user = user
+        self._transport = transport
+        self._colours = colours
+
+    def recommend(self, contexts: Array) -> int:
+        """Return the arm to play among these contexts, one a row."""
+        ask = self.user.ask(contexts)
+        try:
+            found = self._exchange(ask, name=ask.name)
+        finally:
+            self.user.forget(ask.name)
+        if isinstance(found, Recommended):
+            return found.arm
+        raise RunFailed(f"the server refused the round: {_reason(found)}")
+
+    def report(self, context: Array, reward: float) -> None:
+        """Report what playing a context earned; it is stored when this returns."""
+        report = self.user.report(context, reward)
+        found = self._exchange(report, name=report.name)
+        if not isinstance(found, Acknowledged):
+            raise RunFailed(f"the server refused a report: {_reason(found)}")
+
+    def flush(self) -> int:
+        """Send reports again that were not acknowledged; return how many still are not."""
+        for report in tuple(self.user.state.outbox.values()):
+            self._exchange(report, name=report.name)
+        return len(self.user.state.outbox)
+
+    def _exchange(self, message: Message, *, name: bytes) -> _End | None:
+        """Send a message; return what came of the round or report of that name."""
+        found = None
+        for reply in self._transport.exchange(message):
+            colours = None
+            if isinstance(reply, Answer) and self._colours is not None:
+                colours = self._colours(reply.task)
+                if colours is None:
+                    raise RunFailed("the user's own half of the answer is missing")
+            for change in self.user.handle(reply, colours=colours).changes:
+                if isinstance(change, _End) and change.name == name:
+                    found = change
+        return found
+
+
+def _reason(found: _End | None) -> str:
+    return found.reason if isinstance(found, Declined) else "it gave no answer"
