@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +26,7 @@ from helba.ring import Opener, insecure_parameters
 from helba.server.server import Server
 from helba.server.snapshot import dump_state, load_state
 from helba.user.user import Recommended, User
+from tests.parties.oracle import expected_sums, features_of, read_model, read_sums, round_report
 
 MOST_STEPS = 5_000
 ENGINES = ("simulate", "ckks")
@@ -293,25 +293,13 @@ class World:
 
     # -- the oracle
 
-    def round_number(self, value: float, bound: float) -> int:
-        """A number on the grid of contexts or rewards, half to even."""
-        peak = 1 << self.plan.rounding.bits
-        return max(-peak, min(peak, round(float(value) * (peak / bound))))
-
     def round_report(self, context: Any, reward: float) -> list[int]:
         """The integers of a report."""
-        settings = self.deployment.settings
-        row = [self.round_number(x, settings.length) for x in context]
-        return [*row, self.round_number(reward, settings.reward_max)]
+        return round_report(self.plan, context, reward)
 
     def features(self, context: Any) -> list[int]:
-        """The features of an arm: x_i, then x_i x_j / 2^b for i <= j, rounded half to even."""
-        peak = 1 << self.plan.rounding.bits
-        x = [self.round_number(each, self.deployment.settings.length) for each in context]
-        products = [
-            round(Fraction(x[i] * x[j], peak)) for i in range(len(x)) for j in range(i, len(x))
-        ]
-        return x + products
+        """The features of an arm."""
+        return features_of(self.plan, context)
 
     def model(self) -> list[int]:
         """The integers of the model that the server serves, decrypted."""
@@ -329,62 +317,18 @@ class World:
         return int(np.argmax(np.array(self.scores(contexts, model), dtype=object)))
 
     def sums(self) -> np.ndarray:
-        """The sums of p_i p_j and r p_i over all reports that the server has summed: integers.
-
-        They are the model's own, those beyond it, and those of an update that is under way. Each
-        comes out as whole numbers, up to errors that are checked to be small.
-        """
-        plan, d = self.plan, self.deployment.settings.dim
-        learned, state = self.server.learned, self.server.state
-        unit = 4.0**-plan.rounding.bits  # of p_i p_j in x_i x_j/L^2 and r x_i/(r_max L)
-        ratio = plan.settings.length**2 / plan.settings.ridge
-        total = np.zeros((d, d + 1))
-        rows = self._read(learned.design, plan.matrix.row_places[:d], scale=plan.design_scale)
-        total[:, :d] += (rows - np.eye(d)) / (unit * ratio)
-        if learned.response is not None:
-            column = plan.matrix.column_places[:, 0]
-            found = self._read(learned.response, column, scale=plan.response_scale)
-            total[:, d] += found / unit
-        for growth in (state.growth, state.taken):
-            if growth is not None:
-                found = self._read({0: growth.total}, plan.statistic.sum_places, plan.sum_scale)
-                total += found[:d] / unit
-        whole = np.rint(total)
-        assert np.abs(total - whole).max() < 0.4, np.abs(total - whole).max()
-        return whole.astype(np.int64)
-
-    def _read(self, stack: Any, arrangement: Any, scale: float) -> np.ndarray:
-        parts = stack if isinstance(stack, dict) else stack.parts
-        places = np.ravel(arrangement.places)
-        number, place = np.divmod(places, arrangement.ring_dim)
-        found = np.zeros(len(places))
-        for k in np.unique(number):
-            integers = self.reader.decrypt(parts[int(k)], places=place[number == k])
-            found[number == k] = [float(each) / scale for each in integers]
-        return found.reshape(np.shape(arrangement.places))
+        """The sums over all reports that the server has summed: integers."""
+        return read_sums(self.reader, self.plan, self.server.state)
 
     def expected_sums(self, reports: Iterable[list[int]] | None = None) -> np.ndarray:
         """The same sums over acknowledged reports, once each."""
-        d = self.deployment.settings.dim
-        total = np.zeros((d, d + 1), dtype=np.int64)
-        for report in self.acknowledged.values() if reports is None else reports:
-            p = np.array(report, dtype=np.int64)
-            total += p[:d, None] * p[None, :]
-        return total
+        found = self.acknowledged.values() if reports is None else reports
+        return expected_sums(found, dim=self.deployment.settings.dim)
 
     def check_sums(self) -> None:
         """What the server has summed are the acknowledged reports, once each."""
         assert np.array_equal(self.sums(), self.expected_sums())
         assert self.server.samples == len(self.acknowledged)
-
-
-def read_model(reader: Opener, plan: Any, model: Any) -> list[int]:
-    """The integers of an encrypted model: whole multiples of the grid's unit, up to noise."""
-    places, multiple = plan.inner(1).model_places.places, plan.grid.model_multiple
-    found = [Fraction(int(each), multiple) for each in reader.decrypt(model, places=places)]
-    whole = [round(each) for each in found]
-    assert max(abs(a - b) for a, b in zip(found, whole, strict=True)) < Fraction(2, 5)
-    return whole
 
 
 def draw_contexts(rng: np.random.Generator, settings: Settings, *, arms: int | None = None):
