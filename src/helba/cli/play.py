@@ -193,7 +193,9 @@ def compare(
             for name, found in report["algorithms"].items()
         ],
     )
-    print(f"rows: {report['rows']}\nplot: {report['plot']}")
+    print(f"rows: {report['rows']}")
+    if report["plot"] is not None:
+        print(f"plot: {report['plot']}")
 
 
 def sensitivity(

@@ -22,6 +22,7 @@ from helba.cli.options import (
 )
 from helba.cli.service.keys import Folder, Name, PassphraseFile
 from helba.errors import InvalidInput, RunFailed
+from helba.extras import require_extra
 
 if TYPE_CHECKING:
     from helba.service.authority.desk import Desk
@@ -96,6 +97,7 @@ def serve_authority(
 
     The server may be started later: what it must know is delivered when it is there.
     """
+    require_extra("service", purpose="helba authority serve")
     from helba.cli.service.passphrase import read_passphrase
     from helba.cli.service.serve import is_loopback
     from helba.errors import require_choice
@@ -203,6 +205,7 @@ def sync_server(
     as_json: Json = False,
 ) -> None:
     """Tell the server what it does not know yet, once, and say what; no passphrase is needed."""
+    require_extra("service", purpose="helba authority sync")
     from helba.cli.service.keyreport import show_report
     from helba.lab.progress import note
     from helba.service.authority.run import ServerAddress, deliver_once

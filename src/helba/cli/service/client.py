@@ -14,6 +14,7 @@ import typer
 
 from helba.cli.options import Json, Seed, whole_number
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed, Unavailable
+from helba.extras import require_extra
 
 if TYPE_CHECKING:
     from helba.service.client import Client
@@ -293,6 +294,7 @@ def _open(
     invitation: str | None = None,
 ) -> Client:
     """The client of a folder; one that is new is enrolled first, where an authority is given."""
+    require_extra("service", purpose="helba client", only="httpx")
     from helba.cli.service.passphrase import read_passphrase
     from helba.lab.progress import note
     from helba.service.client import Client
@@ -329,6 +331,7 @@ def _enrol(
     key: str | None = None,
     **options: Any,
 ) -> Client:
+    require_extra("service", purpose="helba client", only="httpx")
     from helba.cli.service.passphrase import read_passphrase
     from helba.lab.progress import note
     from helba.service.client import Client

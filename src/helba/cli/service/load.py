@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from helba.cli.options import Json, Seed, whole_number
+from helba.errors import Interrupted
+from helba.extras import require_extra
 
 if TYPE_CHECKING:
     from helba.service.client.load import Moment
@@ -44,6 +46,7 @@ def load(
 
     Their names are load-<run>-<number>. Ctrl-C ends it early, with a report.
     """
+    require_extra("service", purpose="helba load")
     from helba.lab.report import print_json
     from helba.service.client.load import LoadRequest, run_load
 
@@ -66,7 +69,7 @@ def load(
     else:
         _print_report(report)
     if report["interrupted"]:
-        raise typer.Exit(1)
+        raise Interrupted("interrupted: the report is of what was done until then")
 
 
 class _Screen:

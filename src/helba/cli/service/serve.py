@@ -13,6 +13,7 @@ import typer
 
 from helba.cli.options import Json, whole_number
 from helba.errors import InvalidInput, require_choice
+from helba.extras import require_extra
 
 __all__ = ["is_loopback", "serve"]
 
@@ -59,6 +60,7 @@ def serve(
     as_json: Json = False,
 ) -> None:
     """Serve deployments over HTTP until told to end; logs are JSON lines on stderr."""
+    require_extra("service", purpose="helba serve")
     from helba.lab.progress import note
     from helba.service.log import configure_logs
     from helba.service.protocol.child import forget_secrets
