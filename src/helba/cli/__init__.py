@@ -40,7 +40,6 @@ INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 app = typer.Typer(
     name="helba",
     help="Linear contextual bandits that learn from encrypted data.",
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 for command in (play.run, play.compare, play.sensitivity, plan.plan, serve.serve, load.load):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helba.cli.completion import values_of
 from helba.cli.options import Json, Seed, whole_number
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed, Unavailable
 from helba.extras import require_extra
@@ -105,7 +106,10 @@ def ask(
         typer.Option(metavar="FILE", help="JSON: a list of arms, each a list of numbers; - reads"),
     ] = None,
     problem: Annotated[
-        str | None, typer.Option(help="draw the contexts from this problem instead")
+        str | None,
+        typer.Option(
+            help="draw the contexts from this problem instead", autocompletion=values_of("problem")
+        ),
     ] = None,
     seed: Seed = 0,
     authority: Authority = None,
@@ -183,7 +187,12 @@ def give_help(
 def run(
     folder: Folder,
     problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="toy, synthetic, fixed-arms or replay")
+        str,
+        typer.Argument(
+            metavar="PROBLEM",
+            help="toy, synthetic, fixed-arms or replay",
+            autocompletion=values_of("problem"),
+        ),
     ],
     rounds: Annotated[int, whole_number(text="how many to play")] = 10,
     seed: Seed = 0,

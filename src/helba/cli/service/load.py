@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helba.cli.completion import values_of
 from helba.cli.options import Json, Seed, whole_number
 from helba.errors import Interrupted
 from helba.extras import require_extra
@@ -26,7 +27,11 @@ def load(
     seconds: Annotated[float, typer.Option(help="how long")] = 300.0,
     processes: Annotated[int, whole_number(text="processes they share")] = 2,
     problem: Annotated[
-        str, typer.Option(help="what they play: toy, synthetic, fixed-arms or replay")
+        str,
+        typer.Option(
+            help="what they play: toy, synthetic, fixed-arms or replay",
+            autocompletion=values_of("problem"),
+        ),
     ] = "toy",
     seed: Seed = 0,
     one_at_a_time: Annotated[

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from helba.cli.completion import CHOICES, values_of
 from helba.cli.options import Json, whole_number
 from helba.errors import InvalidInput, require_choice
 from helba.extras import require_extra
@@ -19,7 +20,7 @@ __all__ = ["is_loopback", "serve"]
 
 STORE_VARIABLE = "HELBA_STORE"
 DEFAULT_NAME = "main"
-LEVELS = ("debug", "info", "warning", "error")
+LEVELS = CHOICES["log level"]
 
 
 def _file(text: str) -> Any:
@@ -56,7 +57,9 @@ def serve(
     ] = 64,
     tls_cert: Annotated[Path | None, _file("certificate, with its chain (PEM)")] = None,
     tls_key: Annotated[Path | None, _file("its private key (PEM)")] = None,
-    log_level: Annotated[str, typer.Option(help=", ".join(LEVELS))] = "info",
+    log_level: Annotated[
+        str, typer.Option(help=", ".join(LEVELS), autocompletion=values_of("log level"))
+    ] = "info",
     as_json: Json = False,
 ) -> None:
     """Serve deployments over HTTP until told to end; logs are JSON lines on stderr."""
