@@ -3,6 +3,8 @@
     HelbaError
     ├── InvalidInput         a value the caller gave is not admissible; names it and what is allowed
     ├── RunFailed            the work itself could not be finished
+    │   ├── Interrupted      somebody ended it; what was finished before is kept
+    │   ├── MissingPackage   a package that it needs is not installed; names the command
     │   └── Unavailable      what it needs is not there at the moment: try again
     ├── Refused              who asks may not have it: a key that is not enrolled, or was revoked
     └── EngineError          an operation on encrypted vectors is not possible
@@ -26,9 +28,11 @@ __all__ = [
     "DamagedData",
     "EngineError",
     "HelbaError",
+    "Interrupted",
     "InvalidInput",
     "LevelsExhausted",
     "MissingKey",
+    "MissingPackage",
     "OutOfRange",
     "Refused",
     "RunFailed",
@@ -61,6 +65,14 @@ class InvalidInput(HelbaError, ValueError):
 
 class RunFailed(HelbaError, RuntimeError):
     """The work could not be finished; what was finished before is kept."""
+
+
+class Interrupted(RunFailed):
+    """Somebody ended the work, by Ctrl-C or by a signal; what was finished before is kept."""
+
+
+class MissingPackage(RunFailed):
+    """A package that the work needs is not installed; the message names the command for it."""
 
 
 class Unavailable(RunFailed):

@@ -43,8 +43,8 @@ def test_command_line_loads_nothing_heavy():
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_command_that_is_told_to_stop_says_so_in_one_line(number):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_command_that_is_told_to_stop_says_so_in_one_line(number, code):
     command = [*HELBA, "run", "synthetic", "--algorithm", "oful-tuned", "--horizon", "1000000"]
     process = subprocess.Popen(
         command,
@@ -59,7 +59,70 @@ def test_command_that_is_told_to_stop_says_so_in_one_line(number):
         stdout, stderr = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert (process.returncode, stdout, stderr) == (1, "", "helba: interrupted\n")
+    assert (process.returncode, stdout, stderr) == (code, "", "helba: interrupted\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("engine", ["plain", "simulate"])
+def test_run_that_is_interrupted_keeps_its_rows(number, code, engine, tmp_path):
+    command = [*HELBA, "run", "toy", "--engine", engine, "--horizon", "100000", "--json"]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
+    )
+    rows = tmp_path / "rows.csv"
+    give_up = time.monotonic() + 60
+    try:
+        while not rows.exists() or rows.read_text().count("\n") < 4:
+            assert time.monotonic() < give_up
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, stdout) == (code, "")
+    assert "Traceback" not in stderr
+    last = stderr.splitlines()[-1]
+    assert last.startswith("helba: interrupted after ")
+    assert last.endswith(f"of 100000 rounds; their rows are in {rows}")
+    kept = int(last.split()[3])
+    assert rows.read_text().count("\n") - 1 in (kept, kept + 1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals and signals are POSIX")
+def test_interrupt_takes_the_bar_off_the_terminal():
+    import pty
+
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        [*HELBA, "run", "toy", "--engine", "simulate", "--horizon", "100000"],
+        stdout=subprocess.DEVNULL,
+        stderr=end,
+        env={**os.environ, "TERM": "xterm"},
+        preexec_fn=heed_interrupts,
+    )
+    os.close(end)
+    shown = b""
+    try:
+        while b"regret" not in shown:
+            shown += os.read(terminal, 4096)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the other end is closed
+            while part := os.read(terminal, 4096):
+                shown += part
+        assert process.wait(timeout=60) == 130
+    finally:
+        process.kill()
+        os.close(terminal)
+    text = shown.decode()
+    assert "Traceback" not in text
+    assert "\x1b[?25h" in text  # the cursor is back
+    assert "helba: interrupted after" in text.rstrip().splitlines()[-1]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="shell redirections are POSIX")
@@ -104,7 +167,7 @@ def test_interrupted_comparison_keeps_its_rows_and_resumes(tmp_path):
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert not stdout
     assert "Traceback" not in stderr
     last = stderr.splitlines()[-1]
@@ -119,3 +182,18 @@ def test_interrupted_comparison_keeps_its_rows_and_resumes(tmp_path):
     report = json.loads(again.stdout)
     assert report["resumed"] == kept
     assert report["algorithms"]["uniform"]["regret"] > 0
+
+
+def test_interrupt_while_the_command_is_loaded_is_one_line():
+    code = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from helba.__main__ import main\n"
+        "sys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "helba: interrupted\n")

@@ -118,7 +118,7 @@ def test_paper_that_is_stopped_keeps_its_units_and_resumes(tmp_path, number):
             os.killpg(process.pid, signal.SIGKILL)
     assert not stdout
     if number == signal.SIGINT:
-        assert process.returncode == 1
+        assert process.returncode == 130
         assert "Traceback" not in stderr
         assert stderr.splitlines()[-1].endswith("are finished and kept; the same command resumes")
     kept = [json.loads(path.read_text()) for path in tmp_path.glob("units/*.json")]

@@ -45,7 +45,7 @@ RETRY = 3.0  # of a user without an answer
 TICK = 0.5  # between looks of the server at its clock
 DOWN = 1.0  # seconds that a party is away after a crash, unless told
 QUIET = 200.0  # seconds after the last fault by which nothing may be left to do
-MOST_EVENTS = 20_000
+MOST_EVENTS = 2_000  # of one operation
 FOR_USERS = (Answer, Receipt, Refusal)
 
 
@@ -200,9 +200,7 @@ class Simulation:
         elif kind == "wait":
             self.run(until=self.now + seconds)
         elif kind == "crash":
-            party = {"server": None, "opener": self.helper}.get(
-                str(operation.actor), self.users[0]
-            )
+            party = {"server": None, "opener": self.helper}.get(str(operation.actor), self.users[0])
             self._crash(party, seconds=seconds or DOWN)
         elif kind == "worker" and self.server is not None:
             # What a dead worker costs: its conversations and sessions, and nothing else.

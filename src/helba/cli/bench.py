@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from helba.cli.completion import values_of
 from helba.cli.options import Json, Security, Seed, split, whole_number
 
 __all__ = ["app"]
@@ -112,7 +113,9 @@ def _sizes_of(
 Rounds = Annotated[int, whole_number(text="rounds to measure")]
 Dims = Annotated[str | None, typer.Option("--dim", help="features of an arm, with commas")]
 Counts = Annotated[str | None, typer.Option("--arms", help="arms of a round, with commas")]
-WhoOpens = Annotated[str, typer.Option("--opener", help="users or authority")]
+WhoOpens = Annotated[
+    str, typer.Option("--opener", help="users or authority", autocompletion=values_of("opener"))
+]
 
 
 @app.command("round")

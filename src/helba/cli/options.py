@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from helba.cli.completion import Completion, values_of
 from helba.lab.algorithm import ALGORITHMS
 
 __all__ = [
@@ -41,14 +42,23 @@ def _whole(text: str) -> int:
         raise typer.BadParameter(f"{text!r} is not a whole number") from None
 
 
-def whole_number(name: str | None = None, *, text: str) -> Any:
+def whole_number(
+    name: str | None = None, *, text: str, completion: Completion | None = None
+) -> Any:
     """Return an option that is a whole number."""
     names = [] if name is None else [name]
-    return typer.Option(*names, help=text, parser=_whole, metavar="NUMBER")
+    return typer.Option(
+        *names, help=text, parser=_whole, metavar="NUMBER", autocompletion=completion
+    )
 
 
 ProblemName = Annotated[
-    str, typer.Argument(metavar="PROBLEM", help="toy, synthetic, fixed-arms or replay")
+    str,
+    typer.Argument(
+        metavar="PROBLEM",
+        help="toy, synthetic, fixed-arms or replay",
+        autocompletion=values_of("problem"),
+    ),
 ]
 Dim = Annotated[int | None, whole_number(text="features of an arm")]
 Arms = Annotated[int | None, whole_number(text="arms of a round")]
@@ -57,16 +67,27 @@ Horizon = Annotated[
     whole_number(text=f"rounds: {TOY_HORIZON} on toy and {HORIZON} elsewhere unless told"),
 ]
 Repetitions = Annotated[int, whole_number(text="draws of the problem")]
-Security = Annotated[int, whole_number(text="bits of security: 128, 192 or 256")]
+Security = Annotated[
+    int,
+    whole_number(text="bits of security: 128, 192 or 256", completion=values_of("security")),
+]
 Schedule = Annotated[
-    str, typer.Option(help="when models are updated: trace, by tests, or public, by counts alone")
+    str,
+    typer.Option(
+        help="when models are updated: trace, by tests, or public, by counts alone",
+        autocompletion=values_of("schedule"),
+    ),
 ]
 Growth = Annotated[
     float,
     typer.Option(help="update at the latest when rounds have grown by this share", metavar="SHARE"),
 ]
 Latency = Annotated[
-    str | None, typer.Option(help="interactive or single; interactive where it is possible")
+    str | None,
+    typer.Option(
+        help="interactive or single; interactive where it is possible",
+        autocompletion=values_of("latency"),
+    ),
 ]
 Seed = Annotated[int, whole_number(text="fixes the problem, the rounds and the luck")]
 Jobs = Annotated[int | None, whole_number(text="processes: one a core unless told")]

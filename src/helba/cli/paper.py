@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from helba.cli.completion import values_of
 from helba.cli.options import Jobs, Json, Repetitions, Seed, whole_number
 
 __all__ = ["app"]
@@ -39,7 +40,11 @@ Encrypted = Annotated[
     ),
 ]
 Engine = Annotated[
-    str, typer.Option(help="ckks, or simulate: nothing is encrypted, where OpenFHE is not at hand")
+    str,
+    typer.Option(
+        help="ckks, or simulate: nothing is encrypted, where OpenFHE is not at hand",
+        autocompletion=values_of("engine", but=("plain",)),
+    ),
 ]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="make again what another version made")

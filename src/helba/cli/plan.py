@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from helba.cli.completion import values_of
 from helba.cli.options import Json, Security, whole_number
 from helba.errors import InvalidInput
 
@@ -21,34 +22,62 @@ def plan(
         str | None,
         typer.Option(
             help="shares (the default), or of the reference ciphertext or paper; ciphertext with "
-            "an option of the reference"
+            "an option of the reference",
+            autocompletion=values_of("profile"),
         ),
     ] = None,
     opener: Annotated[
-        str | None, typer.Option(help="profile shares: users (the default) or authority")
+        str | None,
+        typer.Option(
+            help="profile shares: users (the default) or authority",
+            autocompletion=values_of("opener"),
+        ),
     ] = None,
     bonus: Annotated[
-        str | None, typer.Option(help="quadratic or sqrt; that of the profile unless told")
+        str | None,
+        typer.Option(
+            help="quadratic or sqrt; that of the profile unless told",
+            autocompletion=values_of("bonus"),
+        ),
     ] = None,
-    schedule: Annotated[str, typer.Option(help="trace or public")] = "trace",
+    schedule: Annotated[
+        str, typer.Option(help="trace or public", autocompletion=values_of("schedule"))
+    ] = "trace",
     length: Annotated[float, typer.Option(help="L, the longest context")] = 1.0,
     ridge: Annotated[float, typer.Option(help="lambda, the ridge")] = 1.0,
     refresh: Annotated[
-        str | None, typer.Option(help="reference: client (the default), bootstrap or none")
+        str | None,
+        typer.Option(
+            help="reference: client (the default), bootstrap or none",
+            autocompletion=values_of("refresh"),
+        ),
     ] = None,
     argmax: Annotated[
         str | None,
-        typer.Option(help="reference: product (shows the winner), sum (the order) or auto"),
+        typer.Option(
+            help="reference: product (shows the winner), sum (the order) or auto",
+            autocompletion=values_of("argmax"),
+        ),
     ] = None,
     keys: Annotated[
-        str | None, typer.Option(help="reference: own (the default), shared or switched")
+        str | None,
+        typer.Option(
+            help="reference: own (the default), shared or switched",
+            autocompletion=values_of("keys"),
+        ),
     ] = None,
     gaps: Annotated[
-        str | None, typer.Option(help="reference: shown (the default) or hidden")
+        str | None,
+        typer.Option(
+            help="reference: shown (the default) or hidden", autocompletion=values_of("gaps")
+        ),
     ] = None,
     latency: Annotated[
         str | None,
-        typer.Option(help="reference: interactive or single; interactive where it is possible"),
+        typer.Option(
+            help="reference: interactive or single; interactive where it is possible",
+            autocompletion=values_of("latency"),
+        ),
     ] = None,
     users: Annotated[
         int | None, whole_number(text="reference: users who share a ciphertext, 1 unless told")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from helba.cli.completion import list_of, values_of
 from helba.cli.options import (
     NAMES,
     Arms,
@@ -32,13 +33,17 @@ def run(
     problem: ProblemName,
     dim: Dim = None,
     arms: Arms = None,
-    algorithm: Annotated[str, typer.Option(help=f"which policy plays: {NAMES}")] = "helba",
+    algorithm: Annotated[
+        str,
+        typer.Option(help=f"which policy plays: {NAMES}", autocompletion=values_of("algorithm")),
+    ] = "helba",
     engine: Annotated[
         str | None,
         typer.Option(
             help="plain (in the clear), ckks (encrypted) or simulate (as ckks, without "
             "encryption); plain unless told, or ckks with --opener, --security or an option of "
-            "the reference profiles"
+            "the reference profiles",
+            autocompletion=values_of("engine"),
         ),
     ] = None,
     profile: Annotated[
@@ -46,28 +51,38 @@ def run(
         typer.Option(
             help="shares (the default: products, shares and garbled circuits), ciphertext (the "
             "server alone, on slots) or paper (the paper's numerics); the last two are the "
-            "reference"
+            "reference",
+            autocompletion=values_of("profile"),
         ),
     ] = None,
     opener: Annotated[
         str | None,
         typer.Option(
             help="who opens what is masked: users (each its own rounds, another one updates; the "
-            "default) or authority (users send shares and need no lattice cryptography)"
+            "default) or authority (users send shares and need no lattice cryptography)",
+            autocompletion=values_of("opener"),
         ),
     ] = None,
-    bonus: Annotated[str | None, typer.Option(help="quadratic or sqrt")] = None,
-    schedule: Annotated[str | None, typer.Option(help="trace or public")] = None,
+    bonus: Annotated[
+        str | None, typer.Option(help="quadratic or sqrt", autocompletion=values_of("bonus"))
+    ] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="trace or public", autocompletion=values_of("schedule"))
+    ] = None,
     refresh: Annotated[
         str | None,
-        typer.Option(help="reference profiles: client, bootstrap or none; client unless told"),
+        typer.Option(
+            help="reference profiles: client, bootstrap or none; client unless told",
+            autocompletion=values_of("refresh"),
+        ),
     ] = None,
     keys: Annotated[
         str | None,
         typer.Option(
             help="reference profiles: own (answers come under the user's own key; the default), "
             "shared (one secret key for all users, as in the paper) or switched (own, and data "
-            "arrives under it too)"
+            "arrives under it too)",
+            autocompletion=values_of("keys"),
         ),
     ] = None,
     gaps: Annotated[
@@ -75,7 +90,8 @@ def run(
         typer.Option(
             help="profile ciphertext: shown (the default), or hidden: a costlier comparison, "
             "after which an answer tells hardly more than the best arm, or the order, of scores "
-            "that are well apart"
+            "that are well apart",
+            autocompletion=values_of("gaps"),
         ),
     ] = None,
     latency: Annotated[
@@ -83,17 +99,23 @@ def run(
         typer.Option(
             help="profile ciphertext: single (one question, one answer; the default) or "
             "interactive (a user may be asked to refresh on the way to its answer, for rings of "
-            "half the size)"
+            "half the size)",
+            autocompletion=values_of("latency"),
         ),
     ] = None,
     security: Annotated[
-        int | None, whole_number(text="bits of security: 128, 192 or 256; 128 unless told")
+        int | None,
+        whole_number(
+            text="bits of security: 128, 192 or 256; 128 unless told",
+            completion=values_of("security"),
+        ),
     ] = None,
     beside: Annotated[
         str | None,
         typer.Option(
             help="algorithms to play in the clear on the same draw, with commas between them; "
-            "an encrypted run has its own algorithm beside it unless told"
+            "an encrypted run has its own algorithm beside it unless told",
+            autocompletion=list_of("algorithm"),
         ),
     ] = None,
     horizon: Horizon = None,
@@ -135,7 +157,11 @@ def run(
 def compare(
     problem: ProblemName,
     algorithms: Annotated[
-        str | None, typer.Option(help=f"names with commas between them: {NAMES}; all unless told")
+        str | None,
+        typer.Option(
+            help=f"names with commas between them: {NAMES}; all unless told",
+            autocompletion=list_of("algorithm"),
+        ),
     ] = None,
     dim: Dim = None,
     arms: Arms = None,
@@ -193,7 +219,9 @@ def compare(
             for name, found in report["algorithms"].items()
         ],
     )
-    print(f"rows: {report['rows']}\nplot: {report['plot']}")
+    print(f"rows: {report['rows']}")
+    if report["plot"] is not None:
+        print(f"plot: {report['plot']}")
 
 
 def sensitivity(

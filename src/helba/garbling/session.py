@@ -102,6 +102,11 @@ class Session(ProcessBound):
     def _describe(self) -> str:
         return f"{len(self._nonces)} openings, {len(self._openings)} of them open"
 
+    @property
+    def name(self) -> bytes:
+        """The session's name, or nothing before it is set up."""
+        return self._session
+
     def abandon(self, name: bytes) -> None:
         """Forget an opening; nothing happens if it is not open."""
         self._require_own_process()

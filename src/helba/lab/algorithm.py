@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from helba.bandits import Policy, Settings
 from helba.errors import require_choice, require_whole
+
+if TYPE_CHECKING:
+    from helba.bandits import Policy, Settings
 
 __all__ = ["ALGORITHMS", "make_policy"]
 

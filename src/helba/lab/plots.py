@@ -1,4 +1,4 @@
-"""Regret plots, from rows on disk; matplotlib is loaded on first use."""
+"""Regret plots, from rows on disk; matplotlib is loaded on first use, and may be missing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from helba.errors import MissingPackage
+from helba.extras import require_extra
+from helba.lab.progress import note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,13 +60,19 @@ class Curve:
 
 def plot_regret(
     curves: Mapping[str, Curve], *, title: str, folder: Path, wide: Collection[str] = ()
-) -> Path:
+) -> Path | None:
     """Draw one line per algorithm with a band of two standard errors; return the path of the PNG.
 
+    Where matplotlib is not installed, say so in one line on stderr and return None.
     Writes `regret.png` and `regret.svg` into `folder`. The same curves give the same SVG, byte by
     byte. A second panel enlarges the lowest curves where others tower over them. Curves named in
     `wide` are drawn so that they show below others that run along them.
     """
+    try:
+        require_extra("lab", purpose="it", only="matplotlib")
+    except MissingPackage as error:
+        note(f"no plot is drawn: {error}")
+        return None
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

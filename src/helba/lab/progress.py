@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -51,8 +52,8 @@ class Progress:
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._bar.start()
-            self._task = self._bar.add_task(self._title, total=self._total, state="")
+            with _stopping(self._bar):
+                self._task = self._bar.add_task(self._title, total=self._total, state="")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -104,9 +105,9 @@ class WorkProgress:
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._bar.start()
             left = self._describe_left()
-            self._task = self._bar.add_task(self._title, total=self._total, left=left, state="")
+            with _stopping(self._bar):
+                self._task = self._bar.add_task(self._title, total=self._total, left=left, state="")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -144,6 +145,17 @@ class WorkProgress:
 
     def _describe_left(self) -> str:
         return f"about {describe_seconds(self._estimate())} left"
+
+
+@contextlib.contextmanager
+def _stopping(bar: Bar) -> Iterator[None]:
+    """Start the bar, and stop it again if that is interrupted: the cursor is hidden while it is."""
+    try:
+        bar.start()
+        yield
+    except BaseException:
+        bar.stop()
+        raise
 
 
 def describe_seconds(seconds: float) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.errors import require_whole
+from helba.extras import require_extra
 from helba.problems.linear import spawn_seeds
 from helba.problems.problem import Array, Problem, Round
 
@@ -38,6 +39,8 @@ class Replay(Problem):
     candidates at d = 16, and of about 3.2 over those that a learner plays. sigma = 0.5 is what any
     reward in [0, 1] has around its mean. Nothing is drawn but the order and the labels shown: a
     reward equals its mean.
+
+    The images come with scikit-learn; `MissingPackage` where it is not installed.
     """
 
     name = "replay"
@@ -53,6 +56,7 @@ class Replay(Problem):
         self.arms = LABELS if arms is None else arms
         require_whole("dim on the replay problem", self.dim, least=2, most=MAX_DIM)
         require_whole("arms on the replay problem", self.arms, least=2, most=LABELS)
+        require_extra("lab", purpose="the replay problem", only="sklearn")
         _, self._round_seed = spawn_seeds(seed)
         self._table = _describe(self.dim)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from helba.errors import InvalidInput, RunFailed, WrongVector, require_choice
+from helba.errors import InvalidInput, WrongVector, require_choice
+from helba.extras import missing_openfhe
 from helba.ring.backend import Backend
 from helba.ring.key import EvaluationKey, KeyPair, PublicKey, ReencryptionKey, SecretKey
 from helba.ring.parameters import RingParameters
 
-__all__ = ["BACKENDS", "find_backend", "make_keys", "make_reencryption_key", "missing_openfhe"]
+__all__ = ["BACKENDS", "find_backend", "make_keys", "make_reencryption_key"]
 
 BACKENDS = ("openfhe", "simulate")
 
@@ -17,7 +18,7 @@ BACKENDS = ("openfhe", "simulate")
 def find_backend(name: str, parameters: RingParameters, *, seed: int | None = None) -> Backend:
     """Return the backend of that name; OpenFHE is loaded when it is first asked for.
 
-    With a `seed` the simulator is a new one, with that noise; OpenFHE takes none. `RunFailed` where
+    With a `seed` the simulator is a new one, with that noise; OpenFHE takes none. `MissingPackage` where
     OpenFHE cannot be loaded.
     """
     require_choice("backend", name, BACKENDS)
@@ -37,15 +38,6 @@ def find_backend(name: str, parameters: RingParameters, *, seed: int | None = No
         raise missing_openfhe(error) from error
     backend = module.open_backend(parameters)
     return backend
-
-
-def missing_openfhe(error: ImportError) -> RunFailed:
-    """Return the error that says why OpenFHE is not there, and what there is without it."""
-    reason = str(error).splitlines()[0]
-    return RunFailed(
-        f"OpenFHE cannot be loaded here ({reason}): it needs Linux on x86_64 with CPython "
-        "3.10, or 3.12 and glibc 2.38; the simulator works without it"
-    )
 
 
 def make_keys(

@@ -209,6 +209,11 @@ class Conversations:
             return
         if isinstance(message, Reopened) and message.step != found.step:
             return
+        if isinstance(message, Transfer) and (
+            message.transfer.session != self._sessions[sender].name
+        ):  # as after an offer that came late: everything with this opener begins anew
+            self.lose(sender, reason="the opener is in another garbling session")
+            return
         found.deadline = now + self._patience
         try:
             self._continue(found, message)

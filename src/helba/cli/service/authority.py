@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helba.cli.completion import values_of
 from helba.cli.options import (
     Arms,
     Dim,
@@ -22,6 +23,7 @@ from helba.cli.options import (
 )
 from helba.cli.service.keys import Folder, Name, PassphraseFile
 from helba.errors import InvalidInput, RunFailed
+from helba.extras import require_extra
 
 if TYPE_CHECKING:
     from helba.service.authority.desk import Desk
@@ -72,6 +74,7 @@ def serve_authority(
         typer.Option(
             metavar="PROBLEM",
             help="make the authority first, if DIR holds none: toy, synthetic, fixed-arms, replay",
+            autocompletion=values_of("problem"),
         ),
     ] = None,
     dim: Dim = None,
@@ -82,20 +85,32 @@ def serve_authority(
     latency: Latency = None,
     schedule: Schedule = "trace",
     growth: Growth = 0.1,
-    keys: Annotated[str, typer.Option(help="own or switched")] = "own",
-    engine: Annotated[str, typer.Option(help="ckks, or simulate: protects nothing")] = "ckks",
+    keys: Annotated[
+        str, typer.Option(help="own or switched", autocompletion=values_of("keys", but=("shared",)))
+    ] = "own",
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="ckks, or simulate: protects nothing",
+            autocompletion=values_of("engine", but=("plain",)),
+        ),
+    ] = "ckks",
     passphrase_file: PassphraseFile = None,
     tls_cert: Annotated[Path | None, typer.Option(help="certificate, to serve https")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="its key")] = None,
     ca: Ca = None,
     plain_http: PlainHttp = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error")] = "info",
+    log_level: Annotated[
+        str,
+        typer.Option(help="debug, info, warning or error", autocompletion=values_of("log level")),
+    ] = "info",
     as_json: Json = False,
 ) -> None:
     """Serve the authority in DIR until told to end; enrol users, and tell the server.
 
     The server may be started later: what it must know is delivered when it is there.
     """
+    require_extra("service", purpose="helba authority serve")
     from helba.cli.service.passphrase import read_passphrase
     from helba.cli.service.serve import is_loopback
     from helba.errors import require_choice
@@ -203,6 +218,7 @@ def sync_server(
     as_json: Json = False,
 ) -> None:
     """Tell the server what it does not know yet, once, and say what; no passphrase is needed."""
+    require_extra("service", purpose="helba authority sync")
     from helba.cli.service.keyreport import show_report
     from helba.lab.progress import note
     from helba.service.authority.run import ServerAddress, deliver_once

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helba.cli.completion import values_of
 from helba.cli.options import Json, Seed, whole_number
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed, Unavailable
+from helba.extras import require_extra
 
 if TYPE_CHECKING:
     from helba.service.client import Client
@@ -104,7 +106,10 @@ def ask(
         typer.Option(metavar="FILE", help="JSON: a list of arms, each a list of numbers; - reads"),
     ] = None,
     problem: Annotated[
-        str | None, typer.Option(help="draw the contexts from this problem instead")
+        str | None,
+        typer.Option(
+            help="draw the contexts from this problem instead", autocompletion=values_of("problem")
+        ),
     ] = None,
     seed: Seed = 0,
     authority: Authority = None,
@@ -182,7 +187,12 @@ def give_help(
 def run(
     folder: Folder,
     problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="toy, synthetic, fixed-arms or replay")
+        str,
+        typer.Argument(
+            metavar="PROBLEM",
+            help="toy, synthetic, fixed-arms or replay",
+            autocompletion=values_of("problem"),
+        ),
     ],
     rounds: Annotated[int, whole_number(text="how many to play")] = 10,
     seed: Seed = 0,
@@ -293,6 +303,7 @@ def _open(
     invitation: str | None = None,
 ) -> Client:
     """The client of a folder; one that is new is enrolled first, where an authority is given."""
+    require_extra("service", purpose="helba client", only="httpx")
     from helba.cli.service.passphrase import read_passphrase
     from helba.lab.progress import note
     from helba.service.client import Client
@@ -329,6 +340,7 @@ def _enrol(
     key: str | None = None,
     **options: Any,
 ) -> Client:
+    require_extra("service", purpose="helba client", only="httpx")
     from helba.cli.service.passphrase import read_passphrase
     from helba.lab.progress import note
     from helba.service.client import Client

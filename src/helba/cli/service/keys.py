@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from helba.cli.completion import values_of
 from helba.cli.options import (
     Arms,
     Dim,
@@ -70,26 +71,54 @@ def create_keys(
     context: typer.Context,
     folder: Annotated[Path, _folder("a new folder")],
     problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="toy, synthetic, fixed-arms or replay")
+        str,
+        typer.Argument(
+            metavar="PROBLEM",
+            help="toy, synthetic, fixed-arms or replay",
+            autocompletion=values_of("problem"),
+        ),
     ] = "toy",
     dim: Dim = None,
     arms: Arms = None,
     horizon: Horizon = None,
     security: Security = 128,
-    profile: Annotated[str, typer.Option(help="ciphertext or paper")] = "ciphertext",
-    refresh: Annotated[str, typer.Option(help="client, bootstrap or none")] = "client",
+    profile: Annotated[
+        str,
+        typer.Option(
+            help="ciphertext or paper", autocompletion=values_of("profile", but=("shares",))
+        ),
+    ] = "ciphertext",
+    refresh: Annotated[
+        str, typer.Option(help="client, bootstrap or none", autocompletion=values_of("refresh"))
+    ] = "client",
     bonus: Annotated[
-        str | None, typer.Option(help="quadratic or sqrt; that of the profile unless told")
+        str | None,
+        typer.Option(
+            help="quadratic or sqrt; that of the profile unless told",
+            autocompletion=values_of("bonus"),
+        ),
     ] = None,
     schedule: Schedule = "trace",
     growth: Growth = 0.1,
     latency: Latency = None,
     gaps: Annotated[
-        str, typer.Option(help="hidden, or shown: what an answer tells of the gaps of its scores")
+        str,
+        typer.Option(
+            help="hidden, or shown: what an answer tells of the gaps of its scores",
+            autocompletion=values_of("gaps"),
+        ),
     ] = "shown",
     users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
-    keys: Annotated[str, typer.Option(help="own, shared or switched")] = "own",
-    engine: Annotated[str, typer.Option(help="ckks, or simulate: protects nothing")] = "ckks",
+    keys: Annotated[
+        str, typer.Option(help="own, shared or switched", autocompletion=values_of("keys"))
+    ] = "own",
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="ckks, or simulate: protects nothing",
+            autocompletion=values_of("engine", but=("plain",)),
+        ),
+    ] = "ckks",
     user: Annotated[
         bool, typer.Option("--user", help="a user's pair, made here; needs --deployment")
     ] = False,

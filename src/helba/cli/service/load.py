@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helba.cli.completion import values_of
 from helba.cli.options import Json, Seed, whole_number
+from helba.errors import Interrupted
+from helba.extras import require_extra
 
 if TYPE_CHECKING:
     from helba.service.client.load import Moment
@@ -24,7 +27,11 @@ def load(
     seconds: Annotated[float, typer.Option(help="how long")] = 300.0,
     processes: Annotated[int, whole_number(text="processes they share")] = 2,
     problem: Annotated[
-        str, typer.Option(help="what they play: toy, synthetic, fixed-arms or replay")
+        str,
+        typer.Option(
+            help="what they play: toy, synthetic, fixed-arms or replay",
+            autocompletion=values_of("problem"),
+        ),
     ] = "toy",
     seed: Seed = 0,
     one_at_a_time: Annotated[
@@ -44,6 +51,7 @@ def load(
 
     Their names are load-<run>-<number>. Ctrl-C ends it early, with a report.
     """
+    require_extra("service", purpose="helba load")
     from helba.lab.report import print_json
     from helba.service.client.load import LoadRequest, run_load
 
@@ -66,7 +74,7 @@ def load(
     else:
         _print_report(report)
     if report["interrupted"]:
-        raise typer.Exit(1)
+        raise Interrupted("interrupted: the report is of what was done until then")
 
 
 class _Screen:

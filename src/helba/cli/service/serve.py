@@ -11,14 +11,16 @@ from typing import Annotated, Any
 
 import typer
 
+from helba.cli.completion import CHOICES, values_of
 from helba.cli.options import Json, whole_number
 from helba.errors import InvalidInput, require_choice
+from helba.extras import require_extra
 
 __all__ = ["is_loopback", "serve"]
 
 STORE_VARIABLE = "HELBA_STORE"
 DEFAULT_NAME = "main"
-LEVELS = ("debug", "info", "warning", "error")
+LEVELS = CHOICES["log level"]
 
 
 def _file(text: str) -> Any:
@@ -55,10 +57,13 @@ def serve(
     ] = 64,
     tls_cert: Annotated[Path | None, _file("certificate, with its chain (PEM)")] = None,
     tls_key: Annotated[Path | None, _file("its private key (PEM)")] = None,
-    log_level: Annotated[str, typer.Option(help=", ".join(LEVELS))] = "info",
+    log_level: Annotated[
+        str, typer.Option(help=", ".join(LEVELS), autocompletion=values_of("log level"))
+    ] = "info",
     as_json: Json = False,
 ) -> None:
     """Serve deployments over HTTP until told to end; logs are JSON lines on stderr."""
+    require_extra("service", purpose="helba serve")
     from helba.lab.progress import note
     from helba.service.log import configure_logs
     from helba.service.protocol.child import forget_secrets

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import (
+    Interrupted,
     InvalidInput,
-    RunFailed,
     require_at_least,
     require_choice,
     require_whole,
@@ -97,12 +97,15 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The summaries and where the rows and the plot are; `resumed` runs were finished before."""
+    """The summaries and where the rows and the plot are; `resumed` runs were finished before.
+
+    `plot` is None where matplotlib is not installed.
+    """
 
     request: Request
     summaries: dict[str, Summary]
     folder: Path
-    plot: Path
+    plot: Path | None
     resumed: int
 
     def as_json(self) -> dict[str, Any]:
@@ -117,7 +120,7 @@ class Comparison:
             "seed": request.seed,
             "algorithms": {name: asdict(summary) for name, summary in self.summaries.items()},
             "rows": str(self.folder / "rows"),
-            "plot": str(self.plot),
+            "plot": None if self.plot is None else str(self.plot),
             "resumed": self.resumed,
         }
 
@@ -128,8 +131,9 @@ def compare(
     """Run every algorithm on every repetition and summarise; `out` holds rows, manifest and plot.
 
     Runs that `out` already holds under the same fingerprint (see `store`) are not repeated; rows of
-    other settings are refused, or deleted with `overwrite`. When a run fails or is interrupted,
-    `RunFailed` says so and what was finished stays.
+    other settings are refused, or deleted with `overwrite`. When a run fails, `RunFailed` says so,
+    and when all are interrupted, `Interrupted`; what was finished stays. Without matplotlib there
+    are rows and no plot.
     """
     cores = count_cores() if jobs is None else jobs
     require_at_least("jobs", cores, 1)
@@ -148,7 +152,7 @@ def _compare(request: Request, *, store: Store, cores: int) -> Comparison:
         except KeyboardInterrupt:
             done = sum(store.find(name, repetition=index) is not None for name, index in keys)
             kept = f"{done} of {len(keys)} runs are finished and kept"
-            raise RunFailed(f"interrupted: {kept}; the same command resumes") from None
+            raise Interrupted(f"interrupted: {kept}; the same command resumes") from None
     return Comparison(
         request=request,
         summaries={
@@ -274,7 +278,7 @@ def _largest(values: Sequence[float | None]) -> float | None:
     return max(known) if len(known) == len(values) else None
 
 
-def _plot(request: Request, *, store: Store) -> Path:
+def _plot(request: Request, *, store: Store) -> Path | None:
     curves = {
         name: Curve.from_runs(
             [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from helba.errors import InvalidInput, RunFailed, require_at_least
+from helba.errors import Interrupted, InvalidInput, require_at_least
 from helba.lab.comparison.compare import mean_and_error
 from helba.lab.pool import Workers, check_stop, count_cores
 from helba.lab.progress import Progress
@@ -155,5 +155,5 @@ def _run(
             workers.run(run_job, work, on_result=collect)
         except KeyboardInterrupt:
             done = f"{len(regrets)} of {len(work)} runs were finished"
-            raise RunFailed(f"interrupted: {done}, and nothing is kept") from None
+            raise Interrupted(f"interrupted: {done}, and nothing is kept") from None
     return regrets

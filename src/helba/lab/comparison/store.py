@@ -46,10 +46,14 @@ ROWS_NAME = re.compile(rf"({'|'.join(map(re.escape, ALGORITHMS))})-\d+\.csv")
 def take_fingerprint(settings: dict[str, Any], *, sources: Sequence[str] = SOURCES) -> str:
     """Return a digest of `settings` and of the code that turns them into rows.
 
-    `sources` are files and folders of the package.
+    `sources` are files and folders of the package. The version of scikit-learn, which holds the
+    data of the replay problem, counts unless `settings` name another problem.
     """
     digest = hashlib.sha256()
-    versions = {name: version(name) for name in ("helba", "numpy", "scipy", "scikit-learn")}
+    packages = ["helba", "numpy", "scipy"]
+    if settings.get("problem", "replay") == "replay":
+        packages.append("scikit-learn")
+    versions = {name: version(name) for name in packages}
     words = {"settings": settings, "versions": versions}
     digest.update(json.dumps(words, sort_keys=True).encode())
     root = Path(__file__).parents[2]

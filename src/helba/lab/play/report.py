@@ -25,5 +25,7 @@ def print_run(run: SingleRun) -> None:
             *((f"{name}, in the clear", *found.values()) for name, found in beside.items()),
         ],
     )
+    if run.rows is not None:
+        print(f"rows: {run.rows}")
     if run.plot is not None:
-        print(f"rows: {run.rows}\nplot: {run.plot}")
+        print(f"plot: {run.plot}")

@@ -19,6 +19,7 @@ import numpy as np
 from helba.bandits.policy import Policy
 from helba.bandits.settings import Settings
 from helba.errors import (
+    Interrupted,
     InvalidInput,
     RunFailed,
     require_at_least,
@@ -175,6 +176,7 @@ class SingleRequest:
 class SingleRun:
     """A finished run: its totals, and where its rows and plot are when a folder was given.
 
+    `plot` is None also where matplotlib is not installed.
     `encrypted` is what only an encrypted run has, `beside` the totals of the other algorithms.
     """
 
@@ -223,7 +225,8 @@ class SingleRun:
 def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
     """Run it; with `out`, write `rows.csv`, `run.json`, `regret.png` and `regret.svg` there.
 
-    Rows are written as they come: a run that is interrupted keeps them.
+    Rows are written as they come: a run that is interrupted keeps them. Without matplotlib there
+    are no pictures.
     """
     problem = make_problem(request.problem, dim=request.dim, arms=request.arms, seed=request.seed)
     settings_for(problem, horizon=request.horizon, **request.options)
@@ -344,7 +347,7 @@ def _play(
         except KeyboardInterrupt:
             kept = "nothing is kept" if out is None else f"their rows are in {out / ROWS}"
             text = f"interrupted after {done} of {request.horizon} rounds; {kept}"
-            raise RunFailed(text) from None
+            raise Interrupted(text) from None
 
 
 def _watch(

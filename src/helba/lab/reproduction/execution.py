@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from helba.errors import RunFailed
+from helba.errors import Interrupted, RunFailed
 from helba.lab.pool import Workers
 from helba.lab.progress import WorkProgress, describe_seconds, note
 from helba.lab.reproduction.alone import run_alone
@@ -35,7 +35,10 @@ def distinct(units: Sequence[Unit]) -> list[Unit]:
 
 
 def run_missing(units: Sequence[Unit], *, kept: Kept, processes: int) -> None:
-    """Do the units that `kept` does not hold; `RunFailed` when one fails or all are interrupted."""
+    """Do the units that `kept` does not hold.
+
+    `RunFailed` when one fails, `Interrupted` when they are interrupted.
+    """
     missing = [unit for unit in units if unit.name not in kept.results]
     if kept.damaged:
         note(f"{kept.damaged} of {len(units)} units are damaged and are done again")
@@ -53,7 +56,7 @@ def run_missing(units: Sequence[Unit], *, kept: Kept, processes: int) -> None:
         if isinstance(error, RunFailed) and not _came_from_an_interrupt(error):
             raise
         done = f"{len(kept.results)} of {len(units)} units are finished and kept"
-        raise RunFailed(f"interrupted: {done}; the same command resumes") from None
+        raise Interrupted(f"interrupted: {done}; the same command resumes") from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from helba.errors import RunFailed, require_at_least
+from helba.errors import Interrupted, RunFailed, require_at_least
+from helba.extras import require_extra
 from helba.lab.pool import count_cores
 from helba.lab.progress import note
 from helba.lab.report import strict
@@ -41,8 +42,10 @@ def reproduce(
 ) -> dict[str, Any]:
     """Do what is missing of these sections, write them to `out`, and return the report.
 
-    When a unit fails or the run is interrupted, `RunFailed` says so; finished units stay.
+    When a unit fails, `RunFailed` says so, and when the run is interrupted, `Interrupted`;
+    finished units stay. `MissingPackage` at the start where figures cannot be drawn.
     """
+    require_extra("lab", purpose="the report on the paper")
     processes = count_cores() if jobs is None else jobs
     require_at_least("jobs", processes, 1)
     chapters = choose_chapters(sections)
@@ -70,7 +73,7 @@ def reproduce(
             text = json.dumps(strict(report), indent=1, allow_nan=False)
             write_text(out / "report.json", text=text + "\n")
         except KeyboardInterrupt:
-            raise RunFailed(
+            raise Interrupted(
                 f"interrupted: all {len(units)} units are finished and kept, the report is not "
                 "written; the same command writes it"
             ) from None

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from helba.errors import WrongVector, require_choice, require_whole
+from helba.extras import missing_openfhe
 from helba.reference.engine.engine import Engine
 from helba.reference.engine.keys import (
     EvaluationKey,
@@ -18,7 +19,6 @@ from helba.reference.engine.keys import (
 )
 from helba.reference.engine.keyserialiser import KeySerialiser
 from helba.reference.planning.parameters import Parameters
-from helba.ring.keygen import missing_openfhe
 
 __all__ = ["SCHEMES", "Scheme", "get_scheme"]
 
@@ -82,7 +82,7 @@ class Scheme(KeySerialiser):
 
 
 def get_scheme(name: str) -> Scheme:
-    """Return the scheme "ckks" or "simulate"; `RunFailed` where OpenFHE cannot be loaded."""
+    """Return the scheme "ckks" or "simulate"; `MissingPackage` where OpenFHE cannot be loaded."""
     require_choice("engine", name, SCHEMES)
     if name == "simulate":
         from helba.reference.engine.simulated import SimulatorScheme

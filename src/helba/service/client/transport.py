@@ -23,6 +23,8 @@ A token would be read by anybody on the way where HTTP is plain: only the loopba
 TLS, unless `allow_plain_http` says so. Redirects are not followed, proxies of the environment are
 not used, and a reply has a length that it may not pass. Nothing is compressed: each piece of a
 reply is looked at as it arrives.
+
+httpx is loaded with the first URL, so that `helba.Client` has its name without it.
 """
 
 from __future__ import annotations
@@ -38,9 +40,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeGuard
-
-import httpx
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from helba.errors import (
     DamagedData,
@@ -51,7 +51,11 @@ from helba.errors import (
     Unavailable,
     require_positive,
 )
+from helba.extras import require_extra
 from helba.service.client.waiting import log
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["Patience", "Rejected", "Reply", "Transport", "check_url", "find_refusal"]
 
@@ -123,6 +127,8 @@ class Transport:
         patience: Patience | None = None,
     ) -> None:
         self.url = check_url(url, allow_plain_http=allow_plain_http)
+        import httpx
+
         self.patience = Patience() if patience is None else patience
         self.retries = 0
         self.bytes_up = 0
@@ -190,6 +196,8 @@ class Transport:
 
     def _timeout(self, left: float) -> httpx.Timeout:
         """Of one sending; each wait in it ends with the deadline."""
+        import httpx
+
         left = max(left, LEAST_SECONDS)
         patience = self.patience
         return httpx.Timeout(
@@ -205,6 +213,8 @@ class Transport:
         headers: Mapping[str, str],
         until: float,
     ) -> Reply | _TryAgain:
+        import httpx
+
         timeout = self._timeout(until - time.monotonic())
         try:
             with self._client.stream(
@@ -233,6 +243,8 @@ class Transport:
 
     def _read(self, response: httpx.Response, *, until: float) -> bytes:
         """The body, as it travels: a piece now and then does not put the deadline off."""
+        import httpx
+
         parts, length = [], 0
         for part in response.iter_raw():
             if time.monotonic() > until:
@@ -262,7 +274,11 @@ def check_url(url: str, *, allow_plain_http: bool = False) -> str:
     """Return the URL of a party in its one form, or raise `InvalidInput`.
 
     That is without the last slash and the port that goes without saying, the host in small letters.
+    `MissingPackage` where httpx is not installed.
     """
+    require_extra("service", purpose="a client of the service", only="httpx")
+    import httpx
+
     try:
         found = httpx.URL(url)
     except (httpx.InvalidURL, TypeError):
@@ -353,6 +369,8 @@ def _one_line(text: str) -> str:
 
 def _describe(error: httpx.TransportError) -> str:
     """What failed, in words; the library's own may be empty."""
+    import httpx
+
     text = _one_line(str(error))
     if isinstance(error, httpx.ConnectError):
         return f"cannot connect ({text})" if text else "cannot connect"

@@ -25,6 +25,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
 from helba.errors import InvalidInput, Refused, RunFailed
+from helba.extras import require_extra
 
 __all__ = ["APPLICATION_ID", "make_engine", "parse_url", "prepare_file", "reader", "writer"]
 
@@ -90,19 +91,18 @@ def prepare_file(path: Path, *, create: bool) -> None:
 
 
 def make_engine(url: URL) -> Engine:
-    """Return the pool of connections to a store; nothing is connected yet."""
+    """Return the pool of connections to a store; nothing is connected yet.
+
+    `MissingPackage` where it is in PostgreSQL and the driver is not installed.
+    """
     options: dict[str, Any] = {"hide_parameters": True}
     if url.get_backend_name() == "sqlite":
         engine = create_engine(url, **options)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
-    try:
-        return create_engine(
-            url, pool_pre_ping=True, connect_args=_postgres_arguments(url), **options
-        )
-    except ModuleNotFoundError:
-        raise RunFailed("a store in PostgreSQL needs psycopg: install helba[postgres]") from None
+    require_extra("postgres")
+    return create_engine(url, pool_pre_ping=True, connect_args=_postgres_arguments(url), **options)
 
 
 def reader(connection: Connection) -> Connection:
