@@ -1,7 +1,8 @@
 """What must hold in every scenario; none of it asks the code that it checks.
 
-Sums hold every acknowledged report once. Nothing that may serve once serves twice. Every decision is
-that of the plaintext twin of the model that the answer names. What is stored is what the party was.
+Sums hold every acknowledged report once. Nothing that may serve once serves twice. Every decision
+is that of the plaintext twin of the model that the answer names. What is stored is what the party
+was.
 """
 
 from __future__ import annotations

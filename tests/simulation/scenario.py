@@ -28,12 +28,12 @@ class Operation:
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """Chances: a message lost, sent twice, late, changed on the way; a crash at one that came."""
+    """Chances: a message lost, sent twice, late, cut short; a crash at one that came."""
 
     lose: float = 0.0
     repeat: float = 0.0
     delay: float = 0.0
-    damage: float = 0.0
+    truncate: float = 0.0
     crash: float = 0.0
 
 
@@ -69,12 +69,12 @@ def draw_scenario(seed: int) -> Scenario:
         lose=luck.choice((0.0, 0.02, 0.1)),
         repeat=luck.choice((0.0, 0.05, 0.2)),
         delay=luck.choice((0.0, 0.1, 0.3)),
-        damage=luck.choice((0.0, 0.0, 0.02)),
+        truncate=luck.choice((0.0, 0.0, 0.02)),
         crash=luck.choice((0.0, 0.01, 0.04)),
     )
     users = luck.randint(1, 3)
     operations = []
-    for _ in range(luck.randint(4, 10)):
+    for _ in range(luck.randint(2, 7)):
         kind = luck.choices(KINDS, weights=(6, 10, 5, 2, 1, 1))[0]
         actor: int | str = luck.randrange(users)
         if kind == "crash":

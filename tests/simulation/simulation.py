@@ -1,12 +1,12 @@
 """All parties in one process under a clock, a network and crashes of our own making.
 
-Messages cross as bytes; the network loses, repeats, delays and changes them, and links are cut. A
+Messages cross as bytes; the network loses, repeats, delays and truncates them, and links are cut. A
 party crashes at a message: before what it brought about was stored, after that and before anything
 was sent, or in the middle of sending. It comes back later from what was stored, as bytes. Rings and
 garbling are the simulator's; with `garbling="real"` circuits are garbled as in earnest.
 
-Everything follows from the scenario: the clock is a number, events stand in a heap, and parties draw
-their bytes from the scenario's seed. (What libsodium draws for itself differs; nothing depends on
+Everything follows from the scenario: the clock is a number, events stand in a heap, and parties
+draw their bytes from its seed. (What libsodium draws for itself differs; nothing depends on
 it.)
 """
 
@@ -49,12 +49,16 @@ MOST_EVENTS = 2_000  # of one operation
 FOR_USERS = (Answer, Receipt, Refusal)
 
 
+def _ignore(kind: str, value: bytes) -> None:
+    pass
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecordedDeployment(SharesDeployment):
     """The simulator's deployment; its garbling can be the real one, and is watched."""
 
     real: bool = False
-    watch: Callable[[str, bytes], None] = field(default=lambda kind, value: None, compare=False)
+    watch: Callable[[str, bytes], None] = field(default=_ignore, compare=False)
 
     def make_garbler(self, draw: Any = None) -> GarblerSession:
         session = GarblerSession(draw=draw) if self.real else super().make_garbler(draw)
@@ -306,10 +310,8 @@ class Simulation:
             if self.faulty:
                 if luck.random() < faults.delay:
                     seconds = luck.uniform(0.0, 2.0 * PATIENCE)
-                if luck.random() < faults.damage:
-                    place = luck.randrange(len(data))
-                    sent = data[:place] + bytes([data[place] ^ 1 << luck.randrange(8)])
-                    sent += data[place + 1 :] if luck.random() < 0.8 else b""
+                if luck.random() < faults.truncate:
+                    sent = data[: luck.randrange(len(data))]
             self._at(seconds, lambda sent=sent: self._deliver(sent, sender=sender, to=to))
 
     def _deliver(self, data: bytes, *, sender: bytes, to: bytes) -> None:

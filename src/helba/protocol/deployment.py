@@ -296,32 +296,32 @@ class SharesDeployment:
         )
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=128)
 def _comparison(deployment: SharesDeployment, work: Work) -> Comparison:
     return deployment._make_comparison(work)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=128)
 def _test_plan(plan: SharesPlan, terms: TestTerms) -> TestPlan:
     return TestPlan(plan, terms)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=128)
 def _update_plan(plan: SharesPlan, terms: UpdateTerms) -> UpdatePlan:
     return UpdatePlan(plan, terms)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=128)
 def _model_check(plan: SharesPlan, terms: UpdateTerms) -> ModelCheck:
     return ModelCheck(_update_plan(plan, terms))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=128)
 def _split_features(inner: InnerProducts) -> list[tuple[Places, NDArray[np.intp]]]:
     return _split_places(inner.feature_places)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=128)
 def _split_scores(inner: InnerProducts) -> list[tuple[Places, NDArray[np.intp]]]:
     return _split_places(inner.score_places)
 

@@ -113,12 +113,14 @@ class Rearrangement:
 
     def apply(self, values: Integers, *, places: Places) -> Integers:
         """Return one party's share of the result at `targets`, from its share at `places`."""
-        if not np.isin(self.sources, places).all():
-            raise InvalidInput("source", "a coefficient that is not open", "one that was read")
         order = np.argsort(places)
+        ordered = places[order]
+        last = np.searchsorted(ordered, self.sources, side="right") - 1
+        if (ordered[last] != self.sources).any():
+            raise InvalidInput("source", "a coefficient that is not open", "one that was read")
         total = np.zeros(len(self.targets), dtype=object)
         for move in self.moves:
-            found = order[np.searchsorted(places, move.source, sorter=order)]
+            found = order[np.searchsorted(ordered, move.source)]
             moved = multiply_rounded(values[found], Fraction(move.factor)) * move.multiple
             total[np.searchsorted(self.targets, move.target)] += moved
         return total
