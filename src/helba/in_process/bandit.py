@@ -46,7 +46,8 @@ class EncryptedBandit(Policy):
     In the setting `users` the one user opens its own rounds under its own key, and a second user,
     who is online, opens tests and updates. In `authority` the user sends shares, and the authority
     opens everything. Keys are made here, in about a second. Rewards may come late: `select` several
-    times, and `update` when they are known.
+    times, and `update` when they are known. `seed` fixes all that the
+    simulator draws, and so which way ties go; encryption is never seeded.
     """
 
     def __init__(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from helba.authority.authority import Authority
 from helba.in_process.network import Ledger, Network, Station
 from helba.opener.opener import OpenerParty
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import AUTHORITY
+from helba.randomness import draw_bytes
 from helba.ring import Opener
 from helba.server.server import Server
 from helba.server.state import ServerState
@@ -22,11 +25,12 @@ class Parties:
 
     In the setting `users` every user opens its own rounds under its own key, and one more user, who
     is online, opens tests and updates. In `authority` the authority opens everything. `seed` fixes
-    the simulator's noise.
+    the simulator's noise and all that its parties draw; with OpenFHE there is none.
     """
 
     def __init__(self, deployment: SharesDeployment, *, seed: int | None = None) -> None:
-        self.authority = Authority(deployment, seed=seed)
+        self._draw = draw_bytes if seed is None else Random(seed).randbytes
+        self.authority = Authority(deployment, seed=seed, draw=self._draw)
         self._begin(deployment, state=None, ledger=Ledger())
 
     def _begin(
@@ -34,7 +38,7 @@ class Parties:
     ) -> None:
         authority = self.authority
         self.deployment = authority.deployment = deployment
-        self.server = Server(deployment, ring=authority.make_ring(), state=state)
+        self.server = Server(deployment, ring=authority.make_ring(), state=state, draw=self._draw)
         codec = Codec(deployment, public_key=authority.public_key)
         self.network = Network(self.server, codec=codec, ledger=ledger)
         if deployment.plan.opener == "users":
@@ -45,6 +49,7 @@ class Parties:
                 deployment,
                 opener=authority.make_opener(),
                 sealing_key=authority.private_sealing_key,
+                draw=self._draw,
             )
             station = Station(codec=codec, opener=opener, name="opener")
             self.network.stations[helper] = station
@@ -53,16 +58,19 @@ class Parties:
     def join(self, *, name: str = "user") -> Client:
         """Enrol a user and return its client; `name` is whose its seconds are."""
         authority, deployment, public = self.authority, self.deployment, self.authority.public_key
+        draw = self._draw
         if deployment.plan.opener == "authority":
             enrolment = authority.enrol()
-            user = User(deployment, id=enrolment.id, sealing_key=authority.sealing_key)
+            user = User(deployment, id=enrolment.id, sealing_key=authority.sealing_key, draw=draw)
             station = Station(codec=Codec(deployment, public_key=public), name=name)
         else:
             keys = authority.make_user_keys()
             enrolment = authority.enrol(keys.public)
-            user = User(deployment, id=enrolment.id, public_key=public)
+            user = User(deployment, id=enrolment.id, public_key=public, draw=draw)
             codec = Codec(deployment, public_key=public, opener_key=keys.public)
-            opener = OpenerParty(deployment, opener=Opener(keys.secret, public_key=public))
+            opener = OpenerParty(
+                deployment, opener=Opener(keys.secret, public_key=public), draw=draw
+            )
             station = Station(codec=codec, opener=opener, name=name)
         self.server.enrol(enrolment.id, enrolment.recipient)
         self.network.stations[user.id] = station

@@ -18,8 +18,8 @@ BACKENDS = ("openfhe", "simulate")
 def find_backend(name: str, parameters: RingParameters, *, seed: int | None = None) -> Backend:
     """Return the backend of that name; OpenFHE is loaded when it is first asked for.
 
-    With a `seed` the simulator is a new one, with that noise; OpenFHE takes none. `MissingPackage` where
-    OpenFHE cannot be loaded.
+    With a `seed` the simulator is a new one, with that noise; OpenFHE takes none. `MissingPackage`
+    where OpenFHE cannot be loaded.
     """
     require_choice("backend", name, BACKENDS)
     backend: Backend

@@ -1,0 +1,258 @@
+"""The client, what a user keeps, time as an argument, and going on past the horizon."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from helba.bandits.policy import HorizonWarning
+from helba.errors import InvalidInput, RunFailed
+from helba.in_process.bandit import EncryptedBandit
+from helba.in_process.parties import Parties
+from helba.lab.algorithm import make_policy
+from helba.learning.twin import GridTwin
+from helba.protocol.message import Receipt, Refusal
+from helba.server.server import PATIENCE
+from helba.server.state import Stored
+from helba.user.client import Client
+from tests.parties.world import (
+    World,
+    draw_contexts,
+    draw_report,
+    hold,
+    lose,
+    make_deployment,
+    make_settings,
+)
+
+SETTINGS = make_settings(2, 3)
+
+
+def make_parties(opener, **others) -> Parties:
+    return Parties(make_deployment(SETTINGS, opener=opener), **others)
+
+
+class Spoilt:
+    """A transport that loses what comes back as often as it is told."""
+
+    def __init__(self, transport, *, times):
+        self.transport, self.times = transport, times
+
+    def exchange(self, message):
+        found = self.transport.exchange(message)
+        if self.times:
+            self.times -= 1
+            return ()
+        return found
+
+
+def test_client_asks_and_reports(opener):
+    parties = make_parties(opener)
+    client, rng = parties.join(), np.random.default_rng(0)
+    contexts = draw_contexts(rng, SETTINGS)
+    assert 0 <= client.recommend(contexts) < 3
+    client.report(contexts[0], 0.5)
+    assert parties.server.samples == 1
+    assert client.user.unanswered == ()
+
+
+def test_report_without_a_receipt_is_sent_again_and_counts_once(opener):
+    parties = make_parties(opener)
+    inner = parties.join()
+    client = Client(inner.user, transport=Spoilt(inner._transport, times=2))
+    for _ in range(2):
+        with pytest.raises(RunFailed, match="it gave no answer"):
+            client.report(np.array([0.1, 0.2]), 0.5)
+    assert len(client.user.state.outbox) == 2
+    assert client.flush() == 0
+    assert parties.server.samples == 2
+    assert client.flush() == 0  # there is nothing to send
+    assert parties.server.samples == 2
+
+
+def test_round_that_failed_leaves_nothing_open(opener):
+    parties = make_parties(opener)
+    inner = parties.join()
+    client = Client(inner.user, transport=Spoilt(inner._transport, times=1), colours=inner._colours)
+    contexts = draw_contexts(np.random.default_rng(1), SETTINGS)
+    with pytest.raises(RunFailed, match="it gave no answer"):
+        client.recommend(contexts)
+    assert client.user.unanswered == ()
+    assert 0 <= client.recommend(contexts) < 3
+
+
+def test_refused_report_leaves_the_outbox_and_says_why():
+    client = Parties(make_deployment(make_settings(2, 3, horizon=1))).join()
+    client.report(np.array([0.1, 0.2]), 0.5)
+    with pytest.raises(RunFailed, match="the horizon of 1 reports is reached"):
+        client.report(np.array([0.1, 0.2]), 0.5)
+    assert client.user.unanswered == ()
+
+
+def test_messages_for_what_is_not_open_change_nothing(opener):
+    user = make_parties(opener).join().user
+    for message in (Receipt(name=bytes(16)), Refusal(name=bytes(16), reason="no")):
+        assert user.handle(message).changes == ()
+
+
+# -- effects
+
+
+def test_receipt_comes_with_the_change_that_stores_the_report():
+    world = World(make_deployment(SETTINGS, opener="authority"))
+    member = world.users[0]
+    report = member.user.report(np.array([0.1, 0.2]), 0.5)
+    effects = world.server.handle(report, sender=member.id, now=0.0)
+    assert [type(change) for change in effects.changes] == [Stored]
+    assert [type(each.message) for each in effects.replies] == [Receipt]
+    again = world.server.handle(report, sender=member.id, now=0.0)
+    assert again.changes == ()
+    assert [type(each.message) for each in again.replies] == [Receipt]
+
+
+# -- time
+
+
+def test_opener_that_is_silent_is_asked_anew_after_a_while(opener):
+    world = World(make_deployment(SETTINGS, opener=opener))
+    world.rules.append(lose("CompareTask", subject="ask"))
+    contexts = draw_contexts(np.random.default_rng(2), SETTINGS)
+    name = world.ask(world.users[0], contexts)
+    world.settle()
+    assert not world.server.idle
+    world.now += PATIENCE - 1.0
+    world.settle()
+    assert name not in world.users[0].arms
+    world.now += 1.0
+    world.settle()
+    assert world.users[0].arms[name] == world.best(contexts)
+    assert world.server.status().abandoned == 1
+    assert "silent" in world.server.last_trouble
+
+
+def test_offer_that_was_lost_is_made_again_after_a_while(opener):
+    world = World(make_deployment(SETTINGS, opener=opener))
+    world.rules.append(lose("Offer"))
+    contexts = draw_contexts(np.random.default_rng(3), SETTINGS)
+    name = world.ask(world.users[0], contexts)
+    world.settle()
+    assert name not in world.users[0].arms
+    world.now += PATIENCE
+    world.settle()
+    assert world.users[0].arms[name] == world.best(contexts)
+
+
+def test_opener_in_another_session_is_offered_a_new_one(opener):
+    """An old offer that comes late puts the opener into a session that the server has left."""
+    world = World(make_deployment(SETTINGS, opener=opener))
+    late: list = []
+    world.rules.append(hold("Offer", late))
+    contexts = draw_contexts(np.random.default_rng(4), SETTINGS)
+    name = world.ask(world.users[0], contexts)
+    world.settle()
+    world.now += PATIENCE
+    world.settle()
+    assert world.users[0].arms[name] == world.best(contexts)
+    world.flight += late
+    world.settle()
+    assert world.recommend(world.users[0], contexts) == world.best(contexts)
+    assert "another garbling session" in world.server.last_trouble
+
+
+# -- the seed of the simulator
+
+
+def play(seed) -> list:
+    settings = make_settings(2, 3, growth=0.2)
+    bandit = EncryptedBandit(settings, deployment=make_deployment(settings), seed=seed)
+    rng = np.random.default_rng(5)
+    for _ in range(12):
+        contexts = draw_contexts(rng, settings)
+        bandit.update(contexts[bandit.select(contexts)], 0.3)
+    learned, reader = bandit.server.learned, bandit.parties.authority.make_opener()
+    places = bandit.deployment.plan.inner(1).model_places.places
+    return [int(each) for each in reader.decrypt(learned.model, places=places)]
+
+
+def test_seed_fixes_the_noise_of_the_simulator():
+    assert play(1) == play(1)
+    assert play(1) != play(2)
+    assert play(None) != play(None)
+
+
+def test_encryption_is_never_seeded():
+    deployment = make_deployment(SETTINGS, engine="ckks")
+    with pytest.raises(InvalidInput, match="never seeded"):
+        EncryptedBandit(SETTINGS, deployment=deployment, seed=1)
+
+
+# -- past the horizon
+
+
+@pytest.mark.parametrize("name", ["helba", "helba-sqrt", "helba-paper", "oful", "ldp", "uniform"])
+def test_policy_warns_once_past_its_horizon_and_goes_on(name):
+    settings = make_settings(2, 3, horizon=4, growth=0.1)
+    policy, rng = make_policy(name, settings=settings), np.random.default_rng(6)
+
+    def play(rounds):
+        for _ in range(rounds):
+            contexts = draw_contexts(rng, settings)
+            policy.update(contexts[policy.select(contexts)], 0.3)
+
+    play(4)
+    with pytest.warns(HorizonWarning, match=r"policy.extend\(horizon=8\)") as caught:
+        play(3)
+    assert len(caught) == 1
+    policy.extend(20)
+    assert policy.settings.horizon == 20
+    play(13)
+    with pytest.raises(InvalidInput, match="horizon"):
+        policy.extend(20)
+
+
+def test_encrypted_bandit_goes_on_with_what_it_learned(opener):
+    settings = make_settings(2, 3, horizon=10, growth=0.2)
+    bandit = EncryptedBandit(settings, deployment=make_deployment(settings, opener=opener))
+    twin, rng = GridTwin(bandit.deployment.plan), np.random.default_rng(7)
+
+    def play(rounds):
+        for _ in range(rounds):
+            contexts = draw_contexts(rng, settings)
+            arm = bandit.select(contexts)
+            assert not twin.decide(contexts, arm=arm).missed
+            report = draw_report(rng, settings)
+            before = bandit.updates
+            bandit.update(*report)
+            twin.learn(*report)
+            if bandit.updates > before:
+                twin.follow(bandit.server.adopted)
+
+    play(10)
+    spent, updates = bandit.ledger.total(), bandit.updates
+    assert bandit.regret_bound() is None  # of the public schedule
+    bandit.extend(40)
+    assert bandit.settings.horizon == bandit.deployment.settings.horizon == 40
+    twin.plan = bandit.deployment.plan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        play(30)
+    assert bandit.server.samples == 40
+    assert bandit.updates > updates
+    assert bandit.ledger.total() > spent
+    assert bandit.regret_bound() is None
+
+
+def test_horizon_that_the_plan_has_no_room_for_says_how_far_it_goes():
+    deployment = make_deployment(SETTINGS)
+    with pytest.raises(InvalidInput, match=r"at most \d+: beyond it") as refused:
+        deployment.extended(10**9)
+    most = int(str(refused.value).split("at most ")[1].split(":")[0])
+    plan = deployment.extended(most).plan
+    assert (plan.design_scale, plan.response_scale) == (
+        deployment.plan.design_scale,
+        deployment.plan.response_scale,
+    )
+    with pytest.raises(InvalidInput):
+        deployment.extended(most + 1)
