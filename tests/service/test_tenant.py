@@ -33,7 +33,7 @@ ENGINES = ["simulate", pytest.param("ckks", marks=pytest.mark.ckks)]
 
 
 @pytest.mark.parametrize("scheme", ENGINES)
-@pytest.mark.parametrize("request_", [TOY, CUT_TOY], ids=["single", "interactive"])
+@pytest.mark.parametrize("request_", [TOY, CUT_TOY], ids=["whole", "cut"])
 def test_tenant_decides_as_the_parties_in_one_process_do(
     tmp_path: Path, store_url: str, request_: PlanRequest, scheme: str
 ) -> None:

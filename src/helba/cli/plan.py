@@ -43,13 +43,6 @@ def plan(
     keys: Annotated[
         str | None, typer.Option(help="reference: own (the default), shared or switched")
     ] = None,
-    gaps: Annotated[
-        str | None, typer.Option(help="reference: shown (the default) or hidden")
-    ] = None,
-    latency: Annotated[
-        str | None,
-        typer.Option(help="reference: interactive or single; interactive where it is possible"),
-    ] = None,
     users: Annotated[
         int | None, whole_number(text="reference: users who share a ciphertext, 1 unless told")
     ] = None,
@@ -65,8 +58,6 @@ def plan(
         "refresh": refresh,
         "argmax": argmax,
         "keys": keys,
-        "gaps": gaps,
-        "latency": latency,
         "users": users,
         "ring_dim": ring_dim,
         "depth": depth,

@@ -70,22 +70,6 @@ def run(
             "arrives under it too)"
         ),
     ] = None,
-    gaps: Annotated[
-        str | None,
-        typer.Option(
-            help="profile ciphertext: shown (the default), or hidden: a costlier comparison, "
-            "after which an answer tells hardly more than the best arm, or the order, of scores "
-            "that are well apart"
-        ),
-    ] = None,
-    latency: Annotated[
-        str | None,
-        typer.Option(
-            help="profile ciphertext: single (one question, one answer; the default) or "
-            "interactive (a user may be asked to refresh on the way to its answer, for rings of "
-            "half the size)"
-        ),
-    ] = None,
     security: Annotated[
         int | None, whole_number(text="bits of security: 128, 192 or 256; 128 unless told")
     ] = None,
@@ -117,8 +101,6 @@ def run(
         opener=opener,
         refresh=refresh,
         keys=keys,
-        gaps=gaps,
-        latency=latency,
         security=security,
         seed=seed,
         dim=dim,

@@ -64,7 +64,6 @@ class TenantReport(BaseModel):
     fingerprint: str
     key: str | None
     keys: str
-    latency: str
     refresh: str
     security: int | None
     ring_dim: int

@@ -71,7 +71,6 @@ class View:
             "fingerprint": deployment.fingerprint,
             "key": None if self.key is None else self.key.hex(),
             "keys": deployment.keys,
-            "latency": deployment.latency,
             "refresh": deployment.refresh,
             "security": parameters.security,
             "ring_dim": parameters.ring_dim,

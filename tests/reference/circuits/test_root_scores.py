@@ -49,9 +49,9 @@ SETTINGS = Settings(
 SIGN = best_composition(resolution=2.0**-3, degrees=(5, 3))
 
 
-@lru_cache(maxsize=2)
-def plan_of(latency: str) -> Plan:
-    return make_plan(replace(TOY, latency=latency))
+@lru_cache(maxsize=1)
+def plan_of_toy() -> Plan:
+    return make_plan(TOY)
 
 
 def model_of(settings: Settings, *, seed: int) -> tuple[Array, Array]:
@@ -201,11 +201,10 @@ def play(desk: Desk, *, plan, contexts: Array, inverse: Array, w: Array, refresh
 
 
 @pytest.mark.parametrize("scheme", BOTH)
-@pytest.mark.parametrize("latency", ["single", "interactive"])
 @pytest.mark.parametrize("levels", ["planned", "others", "all"])
-def test_root_round_runs_under_the_plan_of_the_toy(scheme: str, levels: str, latency: str) -> None:
+def test_root_round_runs_under_the_plan_of_the_toy(scheme: str, levels: str) -> None:
     """In the planned depth, in another one, and uncut; never more refreshes than planned."""
-    plan = plan_of(latency)
+    plan = plan_of_toy()
     depth = {"planned": plan.parameters.depth, "others": 9, "all": plan.round_levels}[levels]
     settings, parameters = TOY.settings(), plan.parameters
     layout = ScoreLayout(dim=2, arms=2, form=plan.layout)
@@ -258,6 +257,6 @@ def test_comparison_is_cut_wherever_levels_run_out(method: str, depth: int) -> N
 
 
 def test_root_levels_are_those_of_the_plan() -> None:
-    plan = plan_of("single")
+    plan = plan_of_toy()
     scale = root_scale(TOY.settings(), terms=FastTwin(TOY.settings()).terms)
     assert plan.certificates["bonus"].levels == root_levels(scale.iterations)

@@ -133,7 +133,6 @@ def test_chain_is_cut_as_late_as_possible():
 REAL = (pytest.mark.ckks, pytest.mark.slow)
 
 
-@pytest.mark.parametrize("latency", ["single", "interactive"])
 @pytest.mark.parametrize(
     ("scheme", "fields"),
     [
@@ -146,9 +145,9 @@ REAL = (pytest.mark.ckks, pytest.mark.slow)
         ),
     ],
 )
-def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields, latency):
+def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields):
     # OpenFHE itself checks the security level when the keys are made
-    plan = make_plan(PlanRequest(**fields, latency=latency))
+    plan = make_plan(PlanRequest(**fields))
     settings = plan.request.settings()
     desk = open_desk(scheme, parameters=plan.parameters, rotations=plan.rotations)
     layout = ScoreLayout(dim=settings.dim, arms=settings.arms, form=plan.layout)
@@ -178,8 +177,7 @@ def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields, latenc
         values = desk.open(answer)
     found = read_answer(layout, values=values, method=plan.method, riding=riding)
     assert answer.level == plan.parameters.depth
-    assert refresh.count == plan.refreshes_per_round
-    assert (refresh.count > 0) == (latency == "interactive")
+    assert refresh.count == plan.refreshes_per_round == 0
     wanted = score_cost(layout, riding=riding)
     wanted += argmax_cost(layout, sign=plan.sign, method=plan.method, riding=riding)
     assert (tally.products, tally.rotations) == (wanted.products, wanted.rotations)
@@ -187,10 +185,9 @@ def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields, latenc
     assert np.argmax(found.comparison) == np.argmax(scores)
 
 
-@pytest.mark.parametrize("latency", ["single", "interactive"])
 @pytest.mark.parametrize("scheme", ["simulate", pytest.param("ckks", marks=REAL)])
-def test_update_refreshes_as_often_as_planned(scheme, latency):
-    plan = make_plan(PlanRequest(**TOY, latency=latency))
+def test_update_refreshes_as_often_as_planned(scheme):
+    plan = make_plan(PlanRequest(**TOY))
     desk = open_desk(scheme, parameters=plan.parameters, rotations=plan.rotations)
     engine, matrices = desk.engine, MatrixLayout(dim=2, max_slots=plan.parameters.max_slots)
     certificate, refreshed = plan.certificates["inverse"], []
@@ -231,7 +228,6 @@ def test_update_refreshes_as_often_as_planned(scheme, latency):
     model = renew(scoring.model)
     assert len(refreshed) == plan.refreshes_per_update
     assert len(scoring.renewed) == chain.refreshes
-    assert (chain.refreshes > 0) == (latency == "interactive")
     exact = pack_model(assembly.score, inverse=np.linalg.inv(V), estimate=np.linalg.solve(V, g))
     opened = desk.open(model)[: len(exact)]
     assert np.allclose(opened, exact, atol=certificate.error)
@@ -364,8 +360,8 @@ def test_more_scale_bits_promise_more():
         assert fine.certificates[name].error < coarse.certificates[name].error
 
 
-@pytest.mark.parametrize("latency", ["single", "interactive"])
-def test_a_machine_twice_as_slow_takes_twice_as_long(latency):
+@pytest.mark.parametrize("bonus", ["quadratic", "sqrt"])
+def test_a_machine_twice_as_slow_takes_twice_as_long(bonus):
     """But for the exchanges with users, which take as long as the way to them."""
     from helba.reference.planning.calibration import Calibration, shipped_calibration
 
@@ -373,11 +369,11 @@ def test_a_machine_twice_as_slow_takes_twice_as_long(latency):
     slow = Calibration(
         coefficients={kind: 2.0 * value for kind, value in shipped.coefficients.items()}, note=""
     )
-    request = PlanRequest(**TOY, latency=latency)
+    request = PlanRequest(**TOY, bonus=bonus)
     one, two = (make_plan(request, calibration=each) for each in (shipped, slow))
     assert one.parameters == two.parameters
     ways = EXCHANGE_SECONDS * one.refreshes_per_round, EXCHANGE_SECONDS * one.refreshes_per_update
-    assert (ways[0] > 0.0) == (latency == "interactive")
+    assert (ways[0] > 0.0) == (bonus == "sqrt")
     assert two.seconds_per_round == pytest.approx(2.0 * one.seconds_per_round - ways[0])
     assert two.seconds_per_update == pytest.approx(2.0 * one.seconds_per_update - ways[1])
 

@@ -44,10 +44,9 @@ TOY = PlanRequest(
     parameter_bound=Toy.parameter_bound,
     noise=Toy.noise,
     reward_max=Toy.reward_max,
-    latency="single",
 )
 # Short contexts: the trace grows slowly, and its tests decide more often than the growth rule.
-MILD = PlanRequest(dim=2, arms=3, horizon=200, growth=1.0, trace_threshold=0.3, latency="single")
+MILD = PlanRequest(dim=2, arms=3, horizon=200, growth=1.0, trace_threshold=0.3)
 
 
 @lru_cache(maxsize=32)

@@ -28,7 +28,7 @@ BOOTSTRAP = replace(TOY, refresh="bootstrap", horizon=12)
 UNAIDED = replace(TOY, refresh="none", horizon=6)
 
 REQUESTS = {
-    "interactive": CUT_TOY,
+    "cut": CUT_TOY,
     "sqrt": SQRT,
     "paper": PAPER,
     "paper-sqrt": PAPER_SQRT,

@@ -90,7 +90,7 @@ class FakeTenant:
         parameters, settings = deployment.parameters, deployment.settings
         return {
             **{"name": self.name, "state": self.state, "engine": "simulate", "key": "ab"},
-            **{"fingerprint": deployment.fingerprint, "keys": "own", "latency": "single"},
+            **{"fingerprint": deployment.fingerprint, "keys": "own"},
             **{"refresh": "client", "security": None, "ring_dim": parameters.ring_dim},
             **{"dim": settings.dim, "arms": settings.arms, "users": 1, "horizon": 130},
             **{"round": 3, "samples": 2, "updates": 5, "rejected": 0, "held": 0, "enrolled": 2},

@@ -45,7 +45,6 @@ def report(name: str = "main", **changes: Any) -> dict[str, Any]:
         "fingerprint": "6c1f0de2a3b94f5787d21e0c94ab53f1",
         "key": "52cbd58d1299796c8d7bb637c5c97414",
         "keys": "own",
-        "latency": "interactive",
         "refresh": "client",
         "security": 128,
         "ring_dim": 16384,

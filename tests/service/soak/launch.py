@@ -25,9 +25,7 @@ HOST = "127.0.0.1"
 SLOTS_EACH = 16  # of a user, on the toy problem
 
 
-def run_authority(
-    *, folder: str, port: int, server: str, users: int, horizon: int, interactive: bool
-) -> None:
+def run_authority(*, folder: str, port: int, server: str, users: int, horizon: int) -> None:
     """Make the authority if there is none, and serve it to anybody."""
     from helba.service.authority.desk import Desk
     from helba.service.authority.run import ServerAddress, serve_authority
@@ -36,8 +34,7 @@ def run_authority(
 
     home, words = Path(folder), os.environ["HELBA_PASSPHRASE"]
     if not (home / CURRENT).exists():
-        latency = "interactive" if interactive else "single"
-        request = replace(TOY, users=users, horizon=horizon, latency=latency)
+        request = replace(TOY, users=users, horizon=horizon)
         ring_dim = max(1 << 9, SLOTS_EACH * 2 * users)
         deployment = deployment_of(request, scheme="ckks", ring_dim=ring_dim)
         create_authority(home, deployment, passphrase=words)

@@ -44,7 +44,6 @@ class Setting:
     users: int = 8
     horizon: int = 5_000
     problem: str = "toy"
-    interactive: bool = False
     insecure: bool = False
     store: str | None = None
 
@@ -122,7 +121,6 @@ class Service:
                 server=self.urls["server"],
                 users=setting.users,
                 horizon=setting.horizon,
-                interactive=setting.interactive,
             )
         if setting.insecure:
             return _launch("server", folder=str(keys / "server"), port=port, store=setting.store)
@@ -131,8 +129,7 @@ class Service:
             store = [] if setting.store is None else ["--store", setting.store]
             return [str(HELBA), "serve", str(keys / "server"), *listen, *store]
         sizes = ["--users", str(setting.users), "--horizon", str(setting.horizon)]
-        latency = ["--latency", "interactive" if setting.interactive else "single"]
-        create = ["--create", setting.problem, *sizes, *latency]
+        create = ["--create", setting.problem, *sizes]
         server = ["--server", self.urls["server"]]
         return [str(HELBA), "authority", "serve", str(keys), "--open", *create, *server, *listen]
 

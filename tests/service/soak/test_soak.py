@@ -16,9 +16,8 @@ ckks = pytest.mark.ckks
 
 @slow
 @ckks
-@pytest.mark.parametrize("interactive", [False, True], ids=["single", "interactive"])
-def test_kills_cost_no_acknowledged_reward_or_enrolment(tmp_path: Path, interactive: bool) -> None:
-    setting = Setting(users=1 if interactive else 4, interactive=interactive, insecure=True)
+def test_kills_cost_no_acknowledged_reward_or_enrolment(tmp_path: Path) -> None:
+    setting = Setting(users=4, insecure=True)
     report = run_kills(tmp_path, setting=setting, count=8, users=3, seed=5)
     assert report["faults"] == []
     assert set(report["kills"]) == set(VICTIMS)

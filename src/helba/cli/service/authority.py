@@ -14,7 +14,6 @@ from helba.cli.options import (
     Growth,
     Horizon,
     Json,
-    Latency,
     Schedule,
     Security,
     choose_horizon,
@@ -79,7 +78,6 @@ def serve_authority(
     horizon: Horizon = None,
     security: Security = 128,
     users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
-    latency: Latency = None,
     schedule: Schedule = "trace",
     growth: Growth = 0.1,
     keys: Annotated[str, typer.Option(help="own or switched")] = "own",
@@ -135,7 +133,6 @@ def serve_authority(
             "engine": engine,
             "security": security,
             "users": users,
-            "latency": latency,
             "keys": keys,
         }
         rules = {"schedule": schedule, "growth": growth}

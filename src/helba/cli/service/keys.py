@@ -14,7 +14,6 @@ from helba.cli.options import (
     Growth,
     Horizon,
     Json,
-    Latency,
     Schedule,
     Security,
     choose_horizon,
@@ -83,10 +82,6 @@ def create_keys(
     ] = None,
     schedule: Schedule = "trace",
     growth: Growth = 0.1,
-    latency: Latency = None,
-    gaps: Annotated[
-        str, typer.Option(help="hidden, or shown: what an answer tells of the gaps of its scores")
-    ] = "shown",
     users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
     keys: Annotated[str, typer.Option(help="own, shared or switched")] = "own",
     engine: Annotated[str, typer.Option(help="ckks, or simulate: protects nothing")] = "ckks",
@@ -121,8 +116,6 @@ def create_keys(
         "refresh": refresh,
         "users": users,
         "keys": keys,
-        "latency": latency,
-        "gaps": gaps,
     }
     sizes = {"dim": dim, "arms": arms, "horizon": choose_horizon(horizon, problem=problem)}
     authoritykeys.create(

@@ -24,7 +24,7 @@ from helba.reference.planning.calibration import Calibration
 from helba.reference.planning.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_of
 from helba.reference.planning.clearing import clearing_noise, leaving_noise
 from helba.reference.planning.extent import count_updates, score_extent
-from helba.reference.planning.flooding import MOST_ADVANTAGE, answer_flood
+from helba.reference.planning.flooding import answer_flood
 from helba.reference.planning.latency import chain_seconds
 from helba.reference.planning.matrix import MatrixLayout
 from helba.reference.planning.noise import TAILS, NoiseModel
@@ -299,10 +299,6 @@ class Workshop:
             own = NoiseModel(parameters).encryption(compared) / (TAILS * math.sqrt(2.0 * compared))
             if LEAST_COVER * max(noise, 4.0 * compared * own) > flood:
                 return Limit.PRECISION
-            if self.request.gaps == "hidden":
-                shown = self.disclosure(extent)
-                if shown is None or shown.advantage(flood=flood) > MOST_ADVANTAGE:
-                    return Limit.PRECISION
             tolerance = relative * extent
         return self._priced(
             Draft(

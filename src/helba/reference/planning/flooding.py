@@ -20,13 +20,11 @@ the keys should be rotated.
 
 from __future__ import annotations
 
-__all__ = ["MOST_ADVANTAGE", "answer_flood", "bit_budget"]
+__all__ = ["answer_flood", "bit_budget"]
 
 FLOOD = 2.0**-10
 PAPER_FLOOD = 2.0**-16
 PRODUCT_MARGIN_BITS = 4
-# With which gaps beyond the resolution may be told apart where they are to be hidden.
-MOST_ADVANTAGE = 0.1
 # Where errors are so small that no run would come near it.
 MOST_BUDGET = 1 << 20
 

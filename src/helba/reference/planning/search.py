@@ -53,9 +53,6 @@ SPARE_LEVELS = 8
 # Levels of the pieces that a round is cut into, at most.
 MOST_PIECE = 16
 DEEPER_SIGNS = 3
-# Where gaps are to be hidden: of these errors at most, at these depths.
-FLAT_ERRORS = (3e-5, 3e-6, 3e-7, 3e-8)
-FLAT_DEPTHS = (10, 11, 12, 13, 15)
 BOOTSTRAP_RING = 1 << 16
 # Noise that is comfortable in the comparison vector.
 COMFORTABLE_COMPARISON = CKKS_NOISE
@@ -121,13 +118,8 @@ def _may_gain(workshop: Workshop) -> bool:
     return workshop.layout is not None and workshop.layout.form == "arms"
 
 
-def sign_candidates(arms: int, *, gaps: str = "shown") -> tuple[CompositeSign, ...]:
-    """Return the default sign, and deeper ones of its quality that need fewer products.
-
-    Where gaps are to be "hidden" they are flatter ones: for each error the cheapest of a depth.
-    """
-    if gaps == "hidden":
-        return _flat_signs()
+def sign_candidates(arms: int) -> tuple[CompositeSign, ...]:
+    """Return the default sign, and deeper ones of its quality that need fewer products."""
     first, error = default_sign(arms), min(SIGN_ERROR, 0.25 / (arms - 1))
     found = [first]
     for depth in range(first.levels + 1, first.levels + 1 + DEEPER_SIGNS):
@@ -135,18 +127,6 @@ def sign_candidates(arms: int, *, gaps: str = "shown") -> tuple[CompositeSign, .
             other = cheapest_composition(resolution=RESOLUTION, error=error, depth=depth)
             if other not in found:
                 found.append(other)
-    return tuple(found)
-
-
-@lru_cache(maxsize=1)
-def _flat_signs() -> tuple[CompositeSign, ...]:
-    found = []
-    for error in FLAT_ERRORS:
-        for depth in FLAT_DEPTHS:
-            with suppress(InvalidInput):  # not reachable at this depth
-                sign = cheapest_composition(resolution=RESOLUTION, error=error, depth=depth)
-                if sign not in found:
-                    found.append(sign)
     return tuple(found)
 
 
@@ -176,8 +156,6 @@ def _update_rotations(matrices: MatrixLayout, layout: ScoreLayout | None) -> tup
 
 def _may_cut(request: PlanRequest) -> bool:
     """A round of `ciphertext` goes through in one; the paper's, and a root, need refreshes."""
-    if request.interactive:
-        return True
     return request.refresh != "none" and (request.profile == "paper" or request.bonus == "sqrt")
 
 
@@ -241,7 +219,7 @@ def _best_of_method(
     hits: set[Limit] = set()
     slots = ring_dim // 2
     for workshop in _workshops(request, max_slots=slots, calibration=calibration, method=method):
-        if cut_round and best is not None and not request.interactive:
+        if cut_round and best is not None:
             break  # with many refreshes on the way the depth of the sign matters little
         fits = False
         steps = rotations_of(workshop, max_slots=slots)
@@ -296,7 +274,7 @@ def _workshops(
         matrices, layout = _layouts(request, max_slots=max_slots)
     except InvalidInput:
         return
-    signs = () if layout is None else sign_candidates(request.arms, gaps=request.gaps)
+    signs = () if layout is None else sign_candidates(request.arms)
     for sign in signs or (None,):
         yield Workshop(
             request=request,

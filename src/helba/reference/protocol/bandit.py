@@ -75,8 +75,6 @@ def deployment_for(
     refresh: str = "client",
     users: int = 1,
     keys: str = "own",
-    gaps: str = "shown",
-    latency: str | None = None,
 ) -> Deployment:
     """Plan for these settings and return the deployment; those of shares play on ciphertexts."""
     settings = reference_settings(settings)
@@ -99,8 +97,6 @@ def deployment_for(
         growth=settings.growth,
         users=users,
         keys=keys,
-        gaps=gaps,
-        latency=latency,
     )
     return Deployment.from_plan(make_plan(request), scheme=engine, settings=settings)
 
@@ -122,7 +118,6 @@ class ReferenceBandit(Policy):
         security: int = 128,
         refresh: str = "client",
         keys: str = "own",
-        latency: str | None = None,
         deployment: Deployment | None = None,
         authority: Authority | None = None,
         server: ServerLink | None = None,
@@ -140,7 +135,6 @@ class ReferenceBandit(Policy):
                     security=security,
                     refresh=refresh,
                     keys=keys,
-                    latency=latency,
                 )
             )
         self.deployment = authority.deployment

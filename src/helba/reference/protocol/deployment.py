@@ -108,11 +108,6 @@ class Deployment:
             unseen=UNSEEN_REWARDS * plan.users,
         )
 
-    @property
-    def latency(self) -> str:
-        """Whether a round is one exchange ("single"), or cut by refreshes ("interactive")."""
-        return "interactive" if self.round_levels > self.parameters.depth else "single"
-
     @cached_property
     def matrices(self) -> MatrixLayout:
         """Where the matrices of an update sit."""

@@ -20,7 +20,6 @@ export const toneOf = (tenant) =>
 
 const ENGINES = { ckks: "CKKS", simulate: "simulated, not encrypted" };
 const KEYS = { own: "each user its own", shared: "one for all users", switched: "each user its own, both ways" };
-const LATENCIES = { interactive: "interactive", single: "one exchange" };
 const REFRESHES = { client: "by users, masked", bootstrap: "bootstrapping", none: "none" };
 const named = (names, value) => (Object.hasOwn(names, value ?? "") ? names[value] : textOf(value));
 
@@ -126,7 +125,6 @@ export function showTenant(tenant) {
   show("security", simulated ? "none: simulated" : security);
   show("ring_dim", ringOf(tenant.ring_dim));
   show("keys", named(KEYS, tenant.keys));
-  show("latency", named(LATENCIES, tenant.latency));
   show("refresh", named(REFRESHES, tenant.refresh));
   show("key", textOf(tenant.key));
   show("fingerprint", textOf(tenant.fingerprint));

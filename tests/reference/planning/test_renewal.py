@@ -1,11 +1,9 @@
-"""Plans that let a round be cut by its own user: when, what they save, and what renewals add."""
+"""How many Newton steps an inverse takes, and what renewals of cut computations add."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -16,8 +14,6 @@ from helba.errors import InvalidInput
 from helba.numerics.inverse import WarmStart, plan_warm_start
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.plan import Plan
-from helba.reference.planning.planner import make_plan
 from helba.reference.planning.precision import (
     COMFORTABLE_INVERSE,
     GOOD_INVERSE_ERROR,
@@ -35,82 +31,6 @@ Array = NDArray[np.float64]
 
 TOY = PlanRequest(dim=2, arms=2, horizon=130, length=5.5)
 PARAMETERS = insecure_parameters(ring_dim=1 << 14, depth=5, scale_bits=49)
-
-
-@lru_cache(maxsize=4)
-def plan_of(latency: str | None) -> Plan:
-    return make_plan(replace(TOY, latency=latency))
-
-
-# -- when
-
-
-@pytest.mark.parametrize(
-    ("changes", "interactive"),
-    [
-        ({}, True),
-        ({"latency": "single"}, False),
-        ({"latency": "interactive"}, True),
-        ({"users": 8}, False),
-        ({"refresh": "bootstrap"}, False),
-        ({"refresh": "none"}, False),
-        ({"keys": "switched"}, True),
-        ({"keys": "shared"}, False),
-        ({"users": 8, "latency": "single"}, False),
-    ],
-    ids=str,
-)
-def test_latency_is_interactive_unless_told_where_users_help_and_are_alone(
-    changes: dict[str, object], interactive: bool
-) -> None:
-    assert replace(TOY, **changes).interactive is interactive  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"refresh": "bootstrap"}, "latency must be single without refresh client"),
-        ({"refresh": "none"}, "latency must be single without refresh client"),
-        ({"users": 8}, "latency must be single if users share a ciphertext"),
-        ({"keys": "shared"}, "latency must be single if users share a key"),
-        ({"latency": "quick"}, "latency must be one of"),
-    ],
-    ids=str,
-)
-def test_latency_that_cannot_be_is_refused(changes: dict[str, object], words: str) -> None:
-    with pytest.raises(InvalidInput, match=words) as caught:
-        replace(TOY, **{"latency": "interactive", **changes})  # type: ignore[arg-type]
-    assert caught.value.name == "latency"
-
-
-# -- what
-
-
-def test_default_is_the_interactive_plan_and_it_is_quicker_in_half_the_ring() -> None:
-    default, cut, whole = (plan_of(latency) for latency in (None, "interactive", "single"))
-    assert default.parameters == cut.parameters
-    assert (default.refreshes_per_round, default.refreshes_per_update) == (
-        cut.refreshes_per_round,
-        cut.refreshes_per_update,
-    )
-    assert cut.parameters.ring_dim == 1 << 14 == whole.parameters.ring_dim // 2
-    assert cut.parameters.security == whole.parameters.security == 128
-    assert cut.refreshes_per_round > 0 == whole.refreshes_per_round
-    assert cut.round_levels > cut.parameters.depth
-    assert cut.seconds_per_round_with_updates < whole.seconds_per_round_with_updates / 1.5
-    for plan in (cut, whole):
-        assert plan.certificates["inverse"].error <= GOOD_INVERSE_ERROR
-        assert plan.comparison_error < plan.flood / 100
-
-
-def test_interactive_plan_is_never_slower_than_that_of_one_exchange() -> None:
-    """It may cut a round, and need not."""
-    for fields in ({"dim": 3, "arms": 5}, {"dim": 8, "arms": 8}):
-        whole, cut = (
-            make_plan(PlanRequest(**fields, horizon=200, latency=latency))
-            for latency in ("single", "interactive")
-        )
-        assert cut.seconds_per_round_with_updates <= whole.seconds_per_round_with_updates
 
 
 # -- how many Newton steps
