@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +34,12 @@ from helba.service.protocol.serverfiles import write_server_files
 from helba.service.protocol.tokens import hash_token, make_token, write_authority_hash
 from helba.service.store import Store
 from helba.service.tenant import Tenant
-from tests.reference.protocol.parties import TOY, authority_of
+from tests.reference.protocol.parties import MILD, TOY, authority_of
 from tests.reference.protocol.talking import CUT_TOY
 
 __all__ = [
-    "CROWD",
     "CUT_TOY",
+    "MILD",
     "TOY",
     "Guest",
     "House",
@@ -55,7 +54,6 @@ __all__ = [
 ]
 
 # Eight users in a ciphertext.
-CROWD = replace(TOY, users=8)
 START_SECONDS = 60.0
 
 
@@ -139,8 +137,8 @@ class Guest:
 
     def make_ask(self, contexts: Sequence[Sequence[float]]) -> bytes:
         """An ask under the terms that are served."""
-        notice, slot = self.house.run(self.house.tenant.terms(self.user.id))
-        return self.user.ask(contexts, terms=self.user.read_notice(notice), slot=slot)
+        notice = self.house.run(self.house.tenant.terms())
+        return self.user.ask(contexts, terms=self.user.read_notice(notice))
 
     def finish(self, sent: list[bytes]) -> bytes:
         """The answer to a round, after all help that it needs."""

@@ -14,13 +14,13 @@ from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.bandit import ReferenceBandit
 from helba.reference.protocol.messages import Answer, Ask, Report, TaskReply
 from helba.service.failure import Forbidden, TooMany
-from helba.service.settings import Batching, Limits
+from helba.service.settings import Limits
 from helba.service.store import Store
 from helba.service.tenant import Tenant
 from tests.reference.protocol.parties import authority_of
 from tests.service.tenants import (
-    CROWD,
     CUT_TOY,
+    MILD,
     TOY,
     open_house,
     require_statistics,
@@ -124,22 +124,14 @@ def test_report_that_comes_again_is_acknowledged_and_not_counted(
         require_statistics(house, [guest])
 
 
-def test_users_who_ask_together_are_scored_together(tmp_path: Path, store_url: str) -> None:
-    batching = Batching(wait_seconds=5.0)
-    with open_house(tmp_path / "s", request=CROWD, url=store_url, batching=batching) as house:
-        guests = [house.enrol(str(number)) for number in range(8)]
-        asks = [guest.make_ask(ARMS) for guest in guests]  # all have slots of their own
-        with ThreadPoolExecutor(8) as pool:
+def test_users_who_ask_at_once_are_all_answered(tmp_path: Path, store_url: str) -> None:
+    with open_house(tmp_path / "s", url=store_url) as house:
+        guests = [house.enrol(str(number)) for number in range(4)]
+        asks = [guest.make_ask(ARMS) for guest in guests]
+        with ThreadPoolExecutor(4) as pool:
             sent = list(pool.map(lambda g, a: g.say(a, Ask, "ask"), guests, asks))
-        found = [guest.user.read(data) for guest, (data,) in zip(guests, sent, strict=True)]
-        assert len({each.arm for each in found}) == 1
-        times = {
-            record.answered_at
-            for guest in guests
-            for record in house.store.open_rounds("main", guest.user.id)
-        }
-        assert len(times) == 1
-        with ThreadPoolExecutor(8) as pool:
+            found = [guest.user.read(data) for guest, (data,) in zip(guests, sent, strict=True)]
+            assert len({each.arm for each in found}) == 1
             receipts = pool.map(lambda g, f: g.earn(f.round, ARMS[f.arm], 0.5), guests, found)
             assert all(receipt.counted for receipt in receipts)
         require_statistics(house, guests)
@@ -246,7 +238,7 @@ def test_rotation_keeps_the_model_and_all_rewards(
 def test_store_of_another_deployment_is_refused(tmp_path: Path, store_url: str) -> None:
     with open_house(tmp_path / "s", url=store_url):
         pass
-    other = authority_of(CROWD, scheme="simulate")
+    other = authority_of(MILD, scheme="simulate")
     from helba.service.protocol.serverfiles import write_server_files
 
     write_server_files(other, tmp_path / "other")

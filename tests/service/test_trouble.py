@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,7 @@ from helba.reference.protocol.messages import Ask, Report
 from helba.service import chamber
 from helba.service import tenant as tenants
 from helba.service.protocol import kept
-from helba.service.settings import Batching
 from tests.service.tenants import (
-    CROWD,
-    TOY,
     Guest,
     open_house,
     require_statistics,
@@ -139,8 +135,7 @@ def _until_served(action: Callable[[], Any]) -> Any:
 def test_store_that_is_away_is_asked_once_for_all_asks_of_a_turn(
     tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patient = Batching(wait_seconds=30.0)
-    with open_house(tmp_path / "s", request=CROWD, url=store_url, batching=patient) as house:
+    with open_house(tmp_path / "s", url=store_url) as house:
         guests = [house.enrol(f"u{number}") for number in range(4)]
         asks = [guest.make_ask(ARMS) for guest in guests]
         calls: list[str] = []
@@ -162,14 +157,3 @@ def test_store_that_is_away_is_asked_once_for_all_asks_of_a_turn(
             assert all(pool.map(send, zip(guests, asks, strict=True)))
         assert len(calls) == 1
         assert guests[0].say(asks[0], Ask, "ask")
-
-
-def test_slots_of_a_full_batch_are_given_back(tmp_path: Path, store_url: str) -> None:
-    request = replace(TOY, users=2)
-    with open_house(tmp_path / "s", request=request, url=store_url) as house:
-        guests = [house.enrol("a"), house.enrol("b")]
-        asks = [guest.make_ask(ARMS) for guest in guests]
-        with ThreadPoolExecutor(2) as pool:
-            pairs = zip(guests, asks, strict=True)
-            assert all(pool.map(lambda pair: pair[0].say(pair[1], Ask, "ask"), pairs))
-        assert house.tenant._loop._slots.outstanding(now=time.monotonic()) == 0

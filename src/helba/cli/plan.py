@@ -43,9 +43,6 @@ def plan(
     keys: Annotated[
         str | None, typer.Option(help="reference: own (the default), shared or switched")
     ] = None,
-    users: Annotated[
-        int | None, whole_number(text="reference: users who share a ciphertext, 1 unless told")
-    ] = None,
     ring_dim: Annotated[int | None, whole_number(text="reference: fix N")] = None,
     depth: Annotated[int | None, whole_number(text="reference: fix the levels")] = None,
     scale_bits: Annotated[
@@ -58,7 +55,6 @@ def plan(
         "refresh": refresh,
         "argmax": argmax,
         "keys": keys,
-        "users": users,
         "ring_dim": ring_dim,
         "depth": depth,
         "scale_bits": scale_bits,

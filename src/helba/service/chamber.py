@@ -105,25 +105,29 @@ class Chamber(KeptServer):
         """Return the state at the start."""
         return self._outcome(())
 
-    def ask(self, asks: Mapping[bytes, tuple[bytes, bytes]]) -> Outcome:
-        """Answer asks: by round, the user and the message.
+    def ask(self, round: bytes, user: bytes, data: bytes) -> Outcome:
+        """Answer what `user` asks in `round`.
 
         Of a round that waits for its user, the task is returned. One whose answer was lost with
         the process that made it is answered anew.
         """
-        messages = [data for _, data in asks.values()]
-        with self._forgetting({round: user for round, (user, _) in asks.items()}):
-            replies = [self._describe(each) for each in self.server.receive_asks(messages)]
-        said = {reply.subject for reply in replies}
-        for round in asks:
-            task = None if round in said else self.server.task_of(round)
-            if task is not None:
-                replies.append(Reply(kind="task", subject=round, data=task))
+        with self._forgetting(round, user):
+            replies = [self._describe(each) for each in self.server.receive(data)]
+        task = None if replies else self.server.task_of(round)
+        if task is not None:
+            replies.append(Reply(kind="task", subject=round, data=task))
         return self._outcome(replies)
 
-    def fold(self, reports: Sequence[bytes]) -> Outcome:
-        """Add rewards to the statistics, and see once what is due."""
-        replies = [self._describe(each) for each in self.server.receive_reports(reports)]
+    def fold(self, reports: Mapping[bytes, bytes]) -> Outcome:
+        """Add rewards to the statistics, by round; one that does not fit is refused."""
+        replies = []
+        for round, data in reports.items():
+            try:
+                said = self.server.receive(data)
+            except HelbaError as error:
+                refusal = Refusal(subject=round, reason=str(error))
+                said = (self._codec.encode(refusal),)
+            replies += [self._describe(each) for each in said]
         outcome = self._outcome(replies)
         for reply in replies:
             if reply.kind == "receipt":
@@ -235,24 +239,21 @@ class Chamber(KeptServer):
         return known is not None and not known.reported and self.server.task_of(round) is None
 
     @contextmanager
-    def _forgetting(self, rounds: Mapping[bytes, bytes]) -> Iterator[None]:
-        """Let rounds be answered again, once, whose answers went with the process that made them.
+    def _forgetting(self, round: bytes, user: bytes) -> Iterator[None]:
+        """Let a round be answered again, once, whose answer went with the process that made it.
 
         One that is refused, or given up later, stays as it was: answered, and without a reward.
         """
-        server, forgotten = self.server, {}
-        for round, user in rounds.items():
-            known = server.rounds.get(round)
-            if known is None or known.user != user or round in server.answers:
-                continue
-            if self._is_open(round) and round in self._lost:
-                self._lost.discard(round)
-                forgotten[round] = server.rounds.pop(round)
-                server.round -= 1
+        server = self.server
+        known = server.rounds.get(round)
+        mine = known is not None and known.user == user and round not in server.answers
+        if mine and self._is_open(round) and round in self._lost:
+            self._lost.discard(round)
+            self._renewed[round] = server.rounds.pop(round)
+            server.round -= 1
         try:
             yield
         finally:
-            self._renewed |= forgotten
             self._restore()
 
     def _restore(self) -> None:

@@ -51,7 +51,6 @@ class Checked:
     subject: bytes
     data: bytes = field(repr=False)
     batch: int | None = None
-    slot: int | None = None
 
 
 class Stranger(HelbaError):
@@ -71,8 +70,8 @@ class Gate:
 
     # -- messages
 
-    def check(self, route: str, data: bytes, user: bytes) -> tuple[bytes, int | None, int | None]:
-        """Return what the message is about, its batch and slot.
+    def check(self, route: str, data: bytes, user: bytes) -> tuple[bytes, int | None]:
+        """Return what the message is about, and its batch.
 
         Raises `DamagedData`, `NotYours`, or `Stranger` for data under a key that was not met.
         """
@@ -88,20 +87,18 @@ class Gate:
             return self._check_ask(message)
         if isinstance(message, Report):
             self._require_vectors(message.parts, self._profile.statistics_shape, user=user)
-            return message.round, None, None
+            return message.round, None
         if isinstance(message, TestReply):
             self._require_vectors(message.parts, (), user=user)
-            return message.test, None, None
+            return message.test, None
         self._check_share(message)
-        return message.task, None, None
+        return message.task, None
 
-    def _check_ask(self, ask: Ask) -> tuple[bytes, int, int]:
+    def _check_ask(self, ask: Ask) -> tuple[bytes, int]:
         profile = self._profile
         shape = (profile.context_slots, profile.context_level)
         self._require_vectors(ask.parts, (shape,) * profile.context_parts, user=ask.user)
-        if ask.slot >= profile.deployment.users:
-            raise DamagedData("the message names slots that there are not")
-        return ask.round, ask.batch, ask.slot
+        return ask.round, ask.batch
 
     def _check_share(self, reply: TaskReply) -> None:
         if reply.work == "check":
@@ -122,7 +119,7 @@ class Gate:
             raise DamagedData(f"a message of this kind has {len(shapes)} ciphertexts")
         engine = self._engine_of(user) if parts else self._engine
         for part, (slots, level) in zip(parts, shapes, strict=True):
-            engine.collect(slots=slots, level=level).read(part)
+            engine.vector_from_bytes(part, slots=slots, level=level)
 
     def _engine_of(self, user: bytes) -> Engine:
         """That of the key under which the user's data arrives."""

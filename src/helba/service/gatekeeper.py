@@ -68,7 +68,7 @@ class Gatekeeper:
         self._thread.shutdown()
 
     async def check(self, route: str, body: bytes, *, user: bytes) -> Any:
-        """Return what a user's message is about: subject, batch and slot.
+        """Return what a user's message is about: subject and batch.
 
         Raises `DamagedData`, and `NotYours` for a message in somebody else's name.
         """

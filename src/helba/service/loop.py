@@ -1,7 +1,6 @@
 """The thread that serves a tenant: it takes what waits, has it computed, stores it, and answers.
 
-Rounds that arrive together are scored together: the first waits for those whose users have fetched
-their terms and are still encrypting. When the store fails, callers are told to try again, and a
+When the store fails, callers are told to try again, and a
 turn begins with storing what is left over. When the chamber ends, whatever ended it, another is
 started from the store.
 """
@@ -11,18 +10,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from helba.errors import HelbaError, Refused, Unavailable
 from helba.service.chamber import Start
-from helba.service.gate import Checked
 from helba.service.job import Job, JobQueue
-from helba.service.lease import SlotLeases
 from helba.service.meter import Meter
 from helba.service.protocol.child import ChildProcess
 from helba.service.serving import Serving
-from helba.service.settings import Batching, Limits
+from helba.service.settings import Limits
 from helba.service.store import Store
 from helba.service.view import View
 
@@ -55,19 +52,13 @@ class Loop:
         store: Store,
         opener: Opener,
         view: View,
-        batching: Batching,
         limits: Limits,
     ) -> None:
-        users = view.deployment.users
         self.view = view
         self.queue = JobQueue(limits.most_waiting)
         self._name = name
         self._opener = opener
-        self._slots = SlotLeases(users)
-        self._lock = threading.Lock()  # of the slots
-        self._size = batching.size or users
-        self._wait_seconds = batching.wait_seconds if users > 1 else 0.0
-        self._serving = Serving(name, store=store, view=view, limits=limits, size=self._size)
+        self._serving = Serving(name, store=store, view=view, limits=limits)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"tenant-{name}", daemon=True)
 
@@ -95,11 +86,6 @@ class Loop:
         job = Job(kind=kind, user=user, arguments=arguments)
         self.queue.put(job)
         return job
-
-    def lend_slot(self, user: bytes) -> int:
-        """Return the slots for a user's next ask."""
-        with self._lock:
-            return self._slots.lend(user, now=time.monotonic())
 
     @property
     def meter(self) -> Meter:
@@ -212,24 +198,10 @@ class Loop:
                     job.fail(why)
 
     def _collect(self, jobs: list[Job]) -> list[Job]:
-        """All that waits, and for asks those that are about to come."""
-        most = max(MOST_IN_TURN, 2 * self._size)
-        while len(jobs) < most and (job := self.queue.take(seconds=self._patience(jobs))):
+        """All that waits, up to a number."""
+        while len(jobs) < MOST_IN_TURN and (job := self.queue.take(seconds=0.0)):
             jobs.append(job)
         return jobs
-
-    def _patience(self, jobs: Sequence[Job]) -> float:
-        asks = [job for job in jobs if job.kind == "ask"]
-        if not asks:
-            return 0.0
-        now = time.monotonic()
-        with self._lock:
-            for job in asks:
-                checked: Checked = job.arguments[0]
-                self._slots.use(checked.user, slot=checked.slot or 0)
-            if len(asks) >= self._size or self._slots.outstanding(now=now) == 0:
-                return 0.0
-        return max(0.0, asks[0].since + self._wait_seconds - now)
 
 
 def _reason_of(error: Exception) -> str:

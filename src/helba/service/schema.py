@@ -69,7 +69,6 @@ class TenantReport(BaseModel):
     ring_dim: int
     dim: int
     arms: int
-    users: int
     horizon: int
     round: int | None
     samples: int | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -23,7 +23,7 @@ from helba.reference.protocol.rewards import NOT_YOURS, UNKNOWN_ROUND
 from helba.service.chamber import Outcome, Reply
 from helba.service.failure import NotFound, TooMany
 from helba.service.gate import Checked
-from helba.service.job import Job, chunks_of, one_of_each, user_of
+from helba.service.job import Job, chunks_of, user_of
 from helba.service.journal import Journal
 from helba.service.lease import HelpLease
 from helba.service.meter import Meter
@@ -57,9 +57,9 @@ class Diverged(RunFailed):
 
 
 class Serving:
-    """Serves jobs with a `chamber`, which may be replaced; `size` rounds at most go together."""
+    """Serves jobs with a `chamber`, which may be replaced."""
 
-    def __init__(self, name: str, *, store: Store, view: View, limits: Limits, size: int) -> None:
+    def __init__(self, name: str, *, store: Store, view: View, limits: Limits) -> None:
         self.name = name
         self.view = view
         self.store = store
@@ -68,7 +68,6 @@ class Serving:
         self.chamber: ChildProcess | None = None
         self._journal = Journal(store, tenant=name)
         self._limits = limits
-        self._size = size
         self._most_folded = max(1, FOLDED_BYTES // Codec(view.deployment).longest(Report))
         self._begun: OrderedDict[bytes, _Begun] = OrderedDict()
         self._unseen: Outcome | None = None
@@ -93,8 +92,8 @@ class Serving:
                 self._guard([job], partial(getattr(self, f"_serve_{kind}"), job))
         for some in chunks_of(of["reward"], self._most_folded):
             self._guard(some, partial(self._serve_rewards, some))
-        for some in one_of_each(of["ask"], self._size):
-            self._guard(some, partial(self._serve_asks, some))
+        for job in of["ask"]:
+            self._guard([job], partial(self._serve_ask, job))
         for job in of["tasks"]:
             self._guard([job], partial(self._serve_tasks, job))
 
@@ -177,7 +176,7 @@ class Serving:
         fresh = self._let_in(fresh)
         if not fresh:
             return
-        reports = [PickleBuffer(same[0].arguments[0].data) for same in fresh.values()]
+        reports = {round: PickleBuffer(same[0].arguments[0].data) for round, same in fresh.items()}
         try:
             outcome = self._compute("fold", reports)
         except (ChildEnded, Diverged):
@@ -214,51 +213,28 @@ class Serving:
                 job.fail(Refused(why) if over else Unavailable(why))
         return first
 
-    def _serve_asks(self, jobs: Sequence[Job]) -> None:
-        """Score them together, store the rounds, and answer."""
-        asks: dict[bytes, tuple[bytes, PickleBuffer]] = {}
-        waiting: dict[bytes, list[Job]] = {}
-        again: set[bytes] = set()
-        for job in jobs:
-            checked: Checked = job.arguments[0]
-            try:
-                if self._require_askable(checked, asks):
-                    again.add(checked.subject)
-            except Unavailable:  # the store is away, for the others as well
-                raise
-            except HelbaError as error:
-                job.fail(error)
-                continue
-            asks[checked.subject] = (checked.user, PickleBuffer(checked.data))
-            waiting.setdefault(checked.subject, []).append(job)
-        if not asks:
-            return
-        begun = [
-            round
-            for round, (job, *_) in waiting.items()
-            if self._begin_round(round, job, again=round in again)
-        ]
-        said: dict[bytes, list[Reply]] = {}
+    def _serve_ask(self, job: Job) -> None:
+        """Score it, store the round, and answer."""
+        checked: Checked = job.arguments[0]
+        again = self._require_askable(checked)
+        begun = self._begin_round(checked.subject, job, again=again)
+        said: list[Reply] = []
         try:
-            outcome = self._compute("ask", asks)
-            for reply in outcome.replies:
-                said.setdefault(reply.subject, []).append(reply)
+            outcome = self._compute(
+                "ask", checked.subject, checked.user, PickleBuffer(checked.data)
+            )
+            said = [reply for reply in outcome.replies if reply.subject == checked.subject]
         finally:  # what was refused does not wait
-            for round in begun:
-                if all(reply.kind == "refusal" for reply in said.get(round, ())):
-                    self._begun.pop(round, None)
+            if begun and all(reply.kind == "refusal" for reply in said):
+                self._begun.pop(checked.subject, None)
         self._keep(outcome, answered=self._answered(outcome.replies))
-        for round, same in waiting.items():
-            for job in same:
-                self._finish_with(job, said.get(round, []))
+        self._finish_with(job, said)
 
-    def _require_askable(self, checked: Checked, asks: Mapping[bytes, tuple[bytes, Any]]) -> bool:
+    def _require_askable(self, checked: Checked) -> bool:
         """Refuse a round of somebody else, one that is over, and one too many.
 
         Return whether it was answered before.
         """
-        if asks.get(checked.subject, (checked.user, b""))[0] != checked.user:
-            raise Refused(NOT_YOURS)
         record = self.store.find_round(self.name, checked.subject)
         if record is not None:
             refused = _reason_against(record, user=checked.user)

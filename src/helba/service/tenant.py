@@ -39,7 +39,7 @@ from helba.service.protocol.tokens import (
     same_hash,
     write_token_hash,
 )
-from helba.service.settings import Batching, Limits
+from helba.service.settings import Limits
 from helba.service.store import Store
 from helba.service.view import View
 
@@ -72,7 +72,6 @@ class Tenant:
         folder: Path,
         *,
         store: Store,
-        batching: Batching | None = None,
         limits: Limits | None = None,
         allow_insecure: bool = False,
     ) -> None:
@@ -92,7 +91,6 @@ class Tenant:
             store=store,
             opener=self._open_chamber,
             view=self._view,
-            batching=batching or Batching(),
             limits=limits or Limits(),
         )
         self._gate = Gatekeeper(
@@ -151,16 +149,16 @@ class Tenant:
         """Return what a body says, read in the gate, or raise `DamagedData` or `Forbidden`."""
         route = next(name for name, each in KINDS.items() if each is kind)
         try:
-            subject, batch, slot = await self._gate.check(route, body, user=user)
+            subject, batch = await self._gate.check(route, body, user=user)
         except NotYours as error:
             raise Forbidden(str(error)) from None
-        return Checked(route=route, user=user, subject=subject, data=body, batch=batch, slot=slot)
+        return Checked(route=route, user=user, subject=subject, data=body, batch=batch)
 
-    async def terms(self, user: bytes) -> tuple[bytes, int]:
-        """Return the terms of the batch that is served, and slots for the next ask."""
+    async def terms(self) -> bytes:
+        """Return the terms of the batch that is served."""
         if self._view.notice is None:
             raise Unavailable(f"the tenant is {self.state}: try again")
-        return self._view.notice, self._loop.lend_slot(user)
+        return self._view.notice
 
     async def ask(self, checked: Checked) -> list[bytes]:
         """Return the answer to an ask, or what its user must do for it."""

@@ -76,7 +76,6 @@ class View:
             "ring_dim": parameters.ring_dim,
             "dim": settings.dim,
             "arms": settings.arms,
-            "users": deployment.users,
             "horizon": settings.horizon,
             **counts,
             "enrolled": None if status is None else status.users,

@@ -18,7 +18,7 @@ from scipy import stats
 
 from helba.bandits.radius import quadratic_range
 from helba.reference.circuits import argmax
-from helba.reference.engine.leaving import draw_coefficient_flood, draw_slot_flood
+from helba.reference.engine.reencryption import draw_coefficient_flood, draw_slot_flood
 from helba.reference.numerics.argmax import Disclosure, comparison_vector, disclosure
 from helba.reference.planning.polynomial import PLAIN
 from helba.reference.planning.request import PlanRequest
@@ -175,7 +175,7 @@ def largest_deviation(table: Judged, askings: tuple[Asking, ...]) -> float:
     for asking in askings:
         order = np.argsort(np.argsort(asking.entries))
         perfect = order / (arms - 1.0) if table.claim.shows_order else (order == arms - 1) * 1.0
-        read = table.user.profile.read(table.slots_of(asking), slot=0, riding=False)
+        read = table.user.profile.read(table.slots_of(asking), riding=False)
         worst = max(worst, float(np.abs(read.comparison - perfect).max()))
     return worst
 

@@ -140,9 +140,9 @@ class Table:
             length=max(needed, self.codec.length_of(message)),
         )
 
-    def ask(self, contexts: Any, *, user: User | None = None, slot: int = 0) -> bytes:
+    def ask(self, contexts: Any, *, user: User | None = None) -> bytes:
         user = user or self.user
-        return user.ask(contexts, terms=user.read_notice(self.server.notice()), slot=slot)
+        return user.ask(contexts, terms=user.read_notice(self.server.notice()))
 
     def play(self, contexts: Any, *, user: User | None = None) -> Recommendation:
         """A round up to the arm; the bit of the test is not sent."""

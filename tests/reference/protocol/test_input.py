@@ -101,14 +101,6 @@ def test_report_that_is_not_admissible_leaves_the_round_open(context: Any, rewar
     assert bandit.server.status().samples == 1
 
 
-@pytest.mark.parametrize("slot", [-1, 1, 8])
-def test_slot_that_nobody_has_is_refused(slot: int) -> None:
-    table = Table(authority_of(MILD, scheme="simulate"))
-    with pytest.raises(InvalidInput):
-        table.ask([[0.1, 0.2]], slot=slot)
-    assert table.user._open == {}
-
-
 def test_update_without_a_round_is_refused() -> None:
     authority = authority_of(MILD, scheme="simulate")
     bandit = ReferenceBandit(authority.deployment.settings, authority=authority)

@@ -192,7 +192,7 @@ def largest() -> Iterator[Message]:
         residual=LONGEST,
         estimate_error=LONGEST,
     )
-    yield Ask(user=NAME, round=NAME, batch=MOST, slot=MOST)
+    yield Ask(user=NAME, round=NAME, batch=MOST)
     yield Answer(round=NAME, test=NAME)
     yield TestReply(user=NAME, test=NAME, positive=False)
     yield Report(user=NAME, round=NAME)

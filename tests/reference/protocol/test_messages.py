@@ -53,7 +53,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
         residual=reals,
         estimate_error=reals,
     ),
-    st.builds(Ask, parts=parts, user=names, round=names, batch=numbers, slot=numbers),
+    st.builds(Ask, parts=parts, user=names, round=names, batch=numbers),
     st.builds(Answer, parts=parts, round=names, test=st.none() | names),
     st.builds(TestReply, parts=parts, user=names, test=names, positive=st.booleans()),
     st.builds(Report, parts=parts, user=names, round=names),

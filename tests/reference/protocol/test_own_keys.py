@@ -62,8 +62,6 @@ def test_unknown_key_is_refused_with_a_reason_and_changes_nothing() -> None:
     before = table.state()
     ask = stranger.ask([[0.5, 0.5]], terms=table.server.terms)
     assert "not enrolled" in refusal(table, table.server.receive(ask))
-    (reply,) = table.server.receive_asks([ask])
-    assert "not enrolled" in refusal(table, (reply,))
     report = stranger.report(played.round, context=[0.5, 0.5], reward=0.5)
     assert "not enrolled" in refusal(table, table.server.receive(report))
     with pytest.raises(Refused, match="not enrolled"):

@@ -92,7 +92,7 @@ class FakeTenant:
             **{"name": self.name, "state": self.state, "engine": "simulate", "key": "ab"},
             **{"fingerprint": deployment.fingerprint, "keys": "own"},
             **{"refresh": "client", "security": None, "ring_dim": parameters.ring_dim},
-            **{"dim": settings.dim, "arms": settings.arms, "users": 1, "horizon": 130},
+            **{"dim": settings.dim, "arms": settings.arms, "horizon": 130},
             **{"round": 3, "samples": 2, "updates": 5, "rejected": 0, "held": 0, "enrolled": 2},
             **{"open_rounds": 4, "bits": 11, "bit_budget": 1000, "rotation_due": False},
             **{"batch": self.batch, "last_error": None, "waiting": 6, "simulated": True},
@@ -117,9 +117,9 @@ class FakeTenant:
             raise Forbidden("the message is in the name of another user than the token")
         return body
 
-    async def terms(self, user: bytes) -> tuple[bytes, int]:
-        self._note("terms", user)
-        return b"a notice", 3
+    async def terms(self) -> bytes:
+        self._note("terms")
+        return b"a notice"
 
     async def ask(self, checked: Any) -> list[bytes]:
         self._note("ask", checked)

@@ -31,13 +31,12 @@ from tests.service.app.faking import (
 BYTES = {"Content-Type": "application/octet-stream"}
 
 
-def test_terms_are_a_notice_with_leased_slots() -> None:
+def test_terms_are_a_notice() -> None:
     tenant = FakeTenant()
     answer = as_user(app_of(tenant), "POST", "terms")
     assert (answer.status_code, answer.content) == (200, b"a notice")
-    assert answer.headers["helba-slot"] == "3"
     assert answer.headers["content-type"] == "application/octet-stream"
-    assert tenant.calls == [("terms", USER)]
+    assert tenant.calls == [("terms",)]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ class Caller:
     def make_ask(self) -> bytes:
         answer = self.call("user", "POST", "terms")
         terms = self.user.read_notice(answer.content)
-        return self.user.ask(CONTEXTS, terms=terms, slot=int(answer.headers["helba-slot"]))
+        return self.user.ask(CONTEXTS, terms=terms)
 
 
 @pytest.fixture(scope="module")

@@ -64,8 +64,7 @@ class Player:
         """What the server says to a new round."""
         answer = self.call("POST", "terms")
         terms = self.user.read_notice(answer.content)
-        slot = int(answer.headers["helba-slot"])
-        return self.say("rounds", self.user.ask(contexts, terms=terms, slot=slot))
+        return self.say("rounds", self.user.ask(contexts, terms=terms))
 
     def finish(self, said: list[bytes]) -> Any:
         """The recommendation, after all help that the round needs; its bit is not told."""

@@ -50,7 +50,6 @@ def report(name: str = "main", **changes: Any) -> dict[str, Any]:
         "ring_dim": 16384,
         "dim": 8,
         "arms": 16,
-        "users": 1,
         "horizon": 10000,
         "round": 1284,
         "samples": 1251,

@@ -39,9 +39,8 @@ VICTIMS = ("server", "authority", "chamber", "gate")
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is served: `users` share a ciphertext; `store` is the server's, a file unless told."""
+    """What is served; `store` is the server's, a file unless told."""
 
-    users: int = 8
     horizon: int = 5_000
     problem: str = "toy"
     insecure: bool = False
@@ -119,7 +118,6 @@ class Service:
                 folder=str(keys),
                 port=port,
                 server=self.urls["server"],
-                users=setting.users,
                 horizon=setting.horizon,
             )
         if setting.insecure:
@@ -128,8 +126,7 @@ class Service:
         if name == "server":
             store = [] if setting.store is None else ["--store", setting.store]
             return [str(HELBA), "serve", str(keys / "server"), *listen, *store]
-        sizes = ["--users", str(setting.users), "--horizon", str(setting.horizon)]
-        create = ["--create", setting.problem, *sizes]
+        create = ["--create", setting.problem, "--horizon", str(setting.horizon)]
         server = ["--server", self.urls["server"]]
         return [str(HELBA), "authority", "serve", str(keys), "--open", *create, *server, *listen]
 

@@ -17,7 +17,7 @@ ckks = pytest.mark.ckks
 @slow
 @ckks
 def test_kills_cost_no_acknowledged_reward_or_enrolment(tmp_path: Path) -> None:
-    setting = Setting(users=4, insecure=True)
+    setting = Setting(insecure=True)
     report = run_kills(tmp_path, setting=setting, count=8, users=3, seed=5)
     assert report["faults"] == []
     assert set(report["kills"]) == set(VICTIMS)
@@ -30,7 +30,7 @@ def test_kills_cost_no_acknowledged_reward_or_enrolment(tmp_path: Path) -> None:
 @slow
 @ckks
 def test_crowd_meets_no_error_and_every_reward_counts_once(tmp_path: Path) -> None:
-    setting = Setting(users=8, insecure=True)
+    setting = Setting(insecure=True)
     report = run_crowd(tmp_path, setting=setting, users=8, seconds=6.0, alone_seconds=3.0)
     report["faults"] = [each for each in report["faults"] if "memory" not in each]  # too short
     assert report["faults"] == []

@@ -77,7 +77,6 @@ def serve_authority(
     arms: Arms = None,
     horizon: Horizon = None,
     security: Security = 128,
-    users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
     schedule: Schedule = "trace",
     growth: Growth = 0.1,
     keys: Annotated[str, typer.Option(help="own or switched")] = "own",
@@ -132,7 +131,6 @@ def serve_authority(
         request = {
             "engine": engine,
             "security": security,
-            "users": users,
             "keys": keys,
         }
         rules = {"schedule": schedule, "growth": growth}

@@ -17,7 +17,6 @@ from helba.cli.options import (
     Schedule,
     Security,
     choose_horizon,
-    whole_number,
 )
 from helba.errors import InvalidInput
 
@@ -82,7 +81,6 @@ def create_keys(
     ] = None,
     schedule: Schedule = "trace",
     growth: Growth = 0.1,
-    users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
     keys: Annotated[str, typer.Option(help="own, shared or switched")] = "own",
     engine: Annotated[str, typer.Option(help="ckks, or simulate: protects nothing")] = "ckks",
     user: Annotated[
@@ -114,7 +112,6 @@ def create_keys(
         "engine": engine,
         "security": security,
         "refresh": refresh,
-        "users": users,
         "keys": keys,
     }
     sizes = {"dim": dim, "arms": arms, "horizon": choose_horizon(horizon, problem=problem)}

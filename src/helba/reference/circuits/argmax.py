@@ -12,12 +12,11 @@ with c = 1, and the others hold 0.
 
 The update test rides in slot q = 0 (arm 0 against itself) of the first copy: there alpha = flip
 and beta = noise, so that the value is t = flip P(trace) + noise. It meets b only in windows over
-slot 0, which are slot 0 and slots of the last copy; with several users all of them belong to the
-first user's arm 0. By the sum, slot 0 then holds b_0 + t; by the product b_0 t, to which t itself
-is added, one plaintext product at a level that the tree of products leaves idle: (1 + b_0) t. The
-first row of the second copy is clean, so that `planning.score_packing.read_answer` finds b and t.
-By pairs of two arms slot 0 holds t alone. All slots of a user are functions of its own b, and of t
-for the first user.
+slot 0, which are slot 0 and slots of the last copy. By the sum, slot 0 then holds b_0 + t; by the
+product b_0 t, to which t itself is added, one plaintext product at a level that the tree of
+products leaves idle: (1 + b_0) t. The first row of the second copy is clean, so that
+`planning.score_packing.read_answer` finds b and t. By pairs of two arms slot 0 holds t alone. All
+slots are functions of b and t.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def comparison_steps(
     """
     require_choice("method", method, METHODS)
     summing = method == "sum" or layout.arms == 2
-    count, stride = layout.padded_arms, layout.opponent_stride
+    count, stride = layout.padded_arms, layout.columns
     tree = 0 if summing else count.bit_length() - 1
     output = _coefficients(layout, summing=summing, rider=rider)
     bound = 1.0 if rider is None else 1.0 + abs(rider.noise)

@@ -22,7 +22,6 @@ from helba.reference.numerics.composite import CompositeSign
 from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS
 from helba.reference.planning.calibration import Calibration
 from helba.reference.planning.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_of
-from helba.reference.planning.clearing import clearing_noise, leaving_noise
 from helba.reference.planning.extent import count_updates, score_extent
 from helba.reference.planning.flooding import answer_flood
 from helba.reference.planning.latency import chain_seconds
@@ -35,6 +34,7 @@ from helba.reference.planning.paper_workload import (
 )
 from helba.reference.planning.parameters import Parameters
 from helba.reference.planning.precision import (
+    answer_noise,
     cold_noise,
     comparison_noise,
     estimate_error,
@@ -152,13 +152,12 @@ class Workshop:
         """What an answer reveals of scores in a range of `scale`; None in the paper's profile."""
         if self.layout is None or self.sign is None or self.method is None:
             return None
-        own = self.layout.slots_of(0, among=self.layout.compare_slots)
         return disclosure(
             sign=self.sign,
             arms=self.settings.arms,
             scale=scale,
             method=self.method,
-            slots=int(own.sum()),
+            slots=self.layout.compare_slots,
         )
 
     def round_steps(self) -> tuple[Step, ...]:
@@ -278,8 +277,7 @@ class Workshop:
             noise /= 2.0
             if tree:
                 noise = self.layout.padded_arms * (noise + 2.0 * renewed)
-            noise += clearing_noise(self.layout, parameters=parameters)
-            noise += leaving_noise(compared, parameters=parameters)
+            noise += answer_noise(compared, parameters=parameters)
             flood = answer_flood(arms=settings.arms, method=self.method)
             relative = argmax_tolerance(
                 sign=self.sign,

@@ -1,10 +1,10 @@
 """How much noise the server adds to a comparison vector before it leaves, and how long it lasts.
 
 At most f in every slot, half of it uniform there and the other half spread over all coefficients
-(`engine.leaving`), so that what CKKS left in the low digits, which depends on the model and on the
-server's ciphertexts, is covered by independent noise. How many times larger than
-the bound of that error it is, a plan shows (`flood` and `comparison_error`): 38 and more for the
-plans of docs/security.md.
+(`engine.reencryption`), so that what CKKS left in the low digits, which depends on the model and
+on the server's ciphertexts, is covered by independent noise. How many times larger than the bound
+of that error it is, a plan shows (`flood` and `comparison_error`): 38 and more for the plans of
+docs/security.md.
 The argmax pays for it: f counts as noise of an entry (`numerics.argmax.argmax_tolerance`), which a
 sum over the opponents sees once and a product enlarges 2^K times. Hence 2^-10 for a sum, and less
 for a product of many. The paper's acomp ends where its slope is small

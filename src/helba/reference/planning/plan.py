@@ -106,11 +106,6 @@ class Plan:
         return self.request.security
 
     @property
-    def users(self) -> int:
-        """How many users share a ciphertext, and so a round: its seconds are those of all."""
-        return self.request.users
-
-    @property
     def max_log2_qp(self) -> int:
         """The largest modulus of this ring at this level."""
         return max_log2_qp(self.parameters.ring_dim, security=self.security)

@@ -61,6 +61,7 @@ __all__ = [
     "COMFORTABLE_INVERSE",
     "MOST_INVERSE_ERROR",
     "RenewalBounds",
+    "answer_noise",
     "cold_noise",
     "comparison_noise",
     "estimate_error",
@@ -307,6 +308,15 @@ def score_noise(
         moved += model.key_switching(layout.compare_slots)
         moved += model.rescaling(layout.compare_slots)
     return float(fresh * (weights + features) + moved)
+
+
+def answer_noise(slots: int, *, parameters: Parameters) -> float:
+    """Return a bound on what sending an answer adds to an entry, beside the flood itself.
+
+    The vector is re-encrypted to its user on the last level, and the flood is encrypted.
+    """
+    model = NoiseModel(parameters)
+    return model.encryption(slots) + model.reencryption(slots, level=parameters.depth)
 
 
 def comparison_noise(

@@ -82,8 +82,7 @@ def _comparison(workshop: Workshop, draft: Draft) -> tuple[Choice, ...]:
         return (Choice(name="argmax", value="amax and acomp", reason=why),)
     slots = draft.parameters.max_slots
     if layout.form == "pairs":
-        whose = f" of {layout.users} users" if layout.users > 1 else ""
-        fits = f"{layout.slots} slots of {slots} hold all pairs of arms{whose}: "
+        fits = f"{layout.slots} slots of {slots} hold all pairs of arms: "
         fits += "differences cost no level"
     elif workshop.request.bonus == "sqrt":
         fits = "the root is taken of each arm's bonus, before arms are compared"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from helba.bandits.settings import Settings
 from helba.errors import InvalidInput, require_between, require_choice, require_whole
 from helba.reference.planning.parameters import MOST_SCALE_BITS
-from helba.reference.planning.score import require_users
 from helba.ring.security import RING_DIMS, SECURITY_LEVELS
 
 __all__ = ["ARGMAX_CHOICES", "KEY_MODES", "REFRESHES", "PlanRequest"]
@@ -23,11 +22,10 @@ class PlanRequest:
 
     `refresh` says how levels come back: "client" (masked, by a user who is online), "bootstrap" (by
     the server alone) or "none". `argmax` is "product", "sum", or "auto": the product where it
-    stands well above the noise and fits, for it shows the winner only. `users` share a ciphertext:
-    a power of two, and more than one only with the ciphertext profile and the quadratic bonus.
-    `keys` says whose keys users have: their "own", to which answers are re-encrypted; one that is
-    "shared", as in the paper; or their own in both directions, where also what they send is
-    "switched" to the collective key. A root, and the paper's profile, take refreshes in a round.
+    stands well above the noise and fits, for it shows the winner only. `keys` says whose keys users
+    have: their "own", to which answers are re-encrypted; one that is "shared", as in the paper; or
+    their own in both directions, where also what they send is "switched" to the collective key. A
+    root, and the paper's profile, take refreshes in a round.
     `ring_dim`, `depth` and `scale_bits` fix what the planner would choose.
     """
 
@@ -48,7 +46,6 @@ class PlanRequest:
     delta: float = 0.01
     trace_threshold: float = 1.0
     growth: float = 0.1
-    users: int = 1
     keys: str = "own"
     ring_dim: int | None = None
     depth: int | None = None
@@ -66,11 +63,6 @@ class PlanRequest:
             require_whole("depth", self.depth, least=1, most=100)
         if self.scale_bits is not None:
             require_whole("scale_bits", self.scale_bits, least=35, most=MOST_SCALE_BITS)
-        require_users(self.users)
-        if self.users > 1 and (self.profile, self.bonus) != ("ciphertext", "quadratic"):
-            raise InvalidInput(
-                "users", self.users, "1, but for the ciphertext profile with the quadratic bonus"
-            )
         if self.profile == "paper" and self.argmax != "auto":
             raise InvalidInput("argmax", repr(self.argmax), "auto in the paper's profile")
         for name, low, high in (("length", 1e-6, 1e6), ("ridge", 1e-9, 1e9)):

@@ -12,11 +12,6 @@ with the full sum, and none needs masking. Two forms, for K padded to a power of
   the grid of Kp^2 pairs, by the rotations 0..Kp-1 in baby and giant steps.
 
 Both end with differences in the grid q, repeated at least twice over `compare_slots`.
-
-By pairs B users share the slots: q = (c B + u) Kp + a for user u, F B Kp^2 slots (of two arms
-q = c B + u, 2 F B slots). Features are still the major index, and an arm's opponents are B Kp slots
-apart, so that all sums stay with one user. Vectors of users who fill their own slots only add up to
-a vector of all.
 """
 
 from __future__ import annotations
@@ -35,37 +30,27 @@ __all__ = [
     "FORMS",
     "ScoreLayout",
     "choose_score_layout",
-    "most_users",
-    "require_users",
     "score_cost",
 ]
 
 FORMS = ("pairs", "arms")
 MOST_ARMS = 1 << 10
 MOST_DIM = 1 << 10
-MOST_USERS = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreLayout:
-    """The slots of `arms` arms with contexts of dimension `dim`; `radix` is that of the sums.
-
-    `users` is a power of two, and 1 by arms.
-    """
+    """The slots of `arms` arms with contexts of dimension `dim`; `radix` is that of the sums."""
 
     dim: int
     arms: int
     form: str = "pairs"
     radix: int = RADIX
-    users: int = 1
 
     def __post_init__(self) -> None:
         require_whole("dim", self.dim, least=1, most=MOST_DIM)
         require_whole("arms", self.arms, least=2, most=MOST_ARMS)
         require_choice("form", self.form, FORMS)
-        require_users(self.users)
-        if self.users > 1 and self.form != "pairs":
-            raise InvalidInput("users", self.users, "1 when scoring by arms")
         cyclic_stages(stride=1, count=1, radix=self.radix)
 
     @property
@@ -95,13 +80,8 @@ class ScoreLayout:
 
     @property
     def grid(self) -> int:
-        """Slots of one grid of pairs, B Kp^2; of two arms 2 B."""
-        return self.opponent_stride * self.padded_arms
-
-    @property
-    def opponent_stride(self) -> int:
-        """Slots from one opponent of an arm to the next, B Kp; of two arms B."""
-        return self.users * self.columns
+        """Slots of one grid of pairs, Kp^2; of two arms 2."""
+        return self.columns * self.padded_arms
 
     @property
     def pairs(self) -> int:
@@ -147,21 +127,14 @@ class ScoreLayout:
         if self.columns == 1:
             return ()
         radix = self.radix if method == "sum" or self.arms == 2 else 2
-        stages = cyclic_stages(stride=self.opponent_stride, count=self.padded_arms, radix=radix)
+        stages = cyclic_stages(stride=self.columns, count=self.padded_arms, radix=radix)
         return tuple(sorted(steps_of(stages)))
 
     def compared_arms(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return a and b of every slot of the grid."""
         slots = np.arange(self.grid, dtype=np.int64)
-        a, c = slots % self.columns, slots // self.opponent_stride
+        a, c = slots % self.columns, slots // self.columns
         return a, (a + c) % self.padded_arms
-
-    def slots_of(self, user: int, *, among: int) -> NDArray[np.bool_]:
-        """Return which of the first `among` slots are those of `user`."""
-        require_whole("user", user, least=0, most=self.users - 1)
-        owner = np.arange(among) // self.columns % self.users
-        own: NDArray[np.bool_] = owner == user
-        return own
 
     def compared_pairs(self) -> NDArray[np.bool_]:
         """Return which slots of the grid compare two different arms, neither of them padding."""
@@ -170,29 +143,8 @@ class ScoreLayout:
         return compared
 
 
-def require_users(users: int) -> None:
-    """Raise `InvalidInput` unless `users` is a power of two."""
-    require_whole("users", users, least=1, most=MOST_USERS)
-    if users != next_power_of_two(users):
-        raise InvalidInput("users", users, "a power of two")
-
-
-def most_users(*, dim: int, arms: int, max_slots: int) -> int:
-    """Return how many users `max_slots`, a power of two, hold; 0 if not even one."""
-    return max_slots // ScoreLayout(dim=dim, arms=arms).compare_slots
-
-
-def choose_score_layout(*, dim: int, arms: int, max_slots: int, users: int = 1) -> ScoreLayout:
-    """Return the layout by pairs where it fits, else by arms, else raise `InvalidInput`.
-
-    Several users fit by pairs only.
-    """
-    if users > 1:
-        layout = ScoreLayout(dim=dim, arms=arms, users=users)
-        if layout.compare_slots <= max_slots:
-            return layout
-        most = most_users(dim=dim, arms=arms, max_slots=max_slots)
-        raise InvalidInput("users", users, f"at most {max(1, most)} in {max_slots} slots")
+def choose_score_layout(*, dim: int, arms: int, max_slots: int) -> ScoreLayout:
+    """Return the layout by pairs where it fits, else by arms, else raise `InvalidInput`."""
     for form in FORMS:
         layout = ScoreLayout(dim=dim, arms=arms, form=form)
         if layout.compare_slots <= max_slots:

@@ -28,7 +28,6 @@ from helba.errors import (
     require_at_least,
     require_choice,
     require_positive,
-    require_whole,
 )
 from helba.reference.planning.matrix import require_square
 from helba.reference.planning.score import ScoreLayout
@@ -46,13 +45,10 @@ class Answer:
     test: float | None
 
 
-def pack_contexts(
-    layout: ScoreLayout, *, contexts: ArrayLike, gamma: float, scale: float, user: int = 0
-) -> Array:
+def pack_contexts(layout: ScoreLayout, *, contexts: ArrayLike, gamma: float, scale: float) -> Array:
     """Return the slots of up to K contexts, one a row: features over `scale`, by pairs or arms.
 
     Scores may differ by at most `scale`: the caller knows the range of the model, this does not.
-    Only the slots of `user` are filled: what other users pack can be added.
     """
     rows = np.asarray(contexts, dtype=np.float64)
     if rows.ndim != 2 or not 1 <= len(rows) <= layout.arms or rows.shape[1] != layout.dim:
@@ -73,7 +69,8 @@ def pack_contexts(
     both = (a < real) & (b < real)
     grid = np.where(both, table[:, a] - table[:, b], 0.0)
     grid[layout.constant_feature] += (a < real).astype(np.float64) - (b < real)
-    return np.where(layout.slots_of(user, among=layout.grid), grid, 0.0).ravel()
+    packed: Array = grid.ravel()
+    return packed
 
 
 def pack_model(layout: ScoreLayout, *, inverse: ArrayLike, estimate: ArrayLike) -> Array:
@@ -92,7 +89,7 @@ def pack_model(layout: ScoreLayout, *, inverse: ArrayLike, estimate: ArrayLike) 
 def pack_trace(layout: ScoreLayout, *, growth: ArrayLike, threshold: float, reach: float) -> Array:
     """Return the slots whose score is (Tr(A D) - threshold)/reach, for the symmetric D = `growth`.
 
-    By pairs it fills the free slot q = 0 only, of the first user, to be added to the contexts; by
+    By pairs it fills the free slot q = 0 only, to be added to the contexts; by
     arms all of them, as contexts of their own. The sign that follows needs a score in [-1, 1], so
     `reach` must be at least threshold and at least the largest Tr(A D) - threshold that can be:
     past it the polynomial explodes (degrees (5, 3): 1.05 gives -1.07).
@@ -117,11 +114,11 @@ def svec(matrix: Array) -> Array:
 
 
 def read_answer(
-    layout: ScoreLayout, *, values: ArrayLike, method: str, riding: bool = False, user: int = 0
+    layout: ScoreLayout, *, values: ArrayLike, method: str, riding: bool = False
 ) -> Answer:
-    """Return b of `user` and, if the update test rode along, its value, from decrypted slots.
+    """Return b and, if the update test rode along, its value, from decrypted slots.
 
-    The test goes to the first user only. b stands in the second copy of the grid. Slot 0 holds
+    b stands in the second copy of the grid. Slot 0 holds
     b_0 + test (sum) or (1 + b_0) test (product; two arms are a sum): see `circuits.argmax`. By
     pairs of two arms b_0 stands at c = 1, b_1 is 1 - b_0, and slot 0 holds the test alone.
     """
@@ -129,14 +126,10 @@ def read_answer(
     slots = np.asarray(values, dtype=np.float64)
     if slots.shape != (layout.compare_slots,):
         raise InvalidInput("values", f"shape {slots.shape}", f"{layout.compare_slots} numbers")
-    require_whole("user", user, least=0, most=layout.users - 1)
-    if riding and user != 0:
-        raise InvalidInput("user", user, "0 to read the update test")
     if layout.columns == 1:
-        win = slots[layout.opponent_stride + user]
+        win = slots[layout.columns]
         return Answer(np.array([win, 1.0 - win]), float(slots[0]) if riding else None)
-    first = layout.grid + user * layout.padded_arms
-    b = slots[first : first + layout.arms].copy()
+    b = slots[layout.grid : layout.grid + layout.arms].copy()
     if not riding:
         return Answer(b, None)
     if method == "sum" or layout.arms == 2:

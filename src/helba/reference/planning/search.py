@@ -68,9 +68,6 @@ SMALL_DIM = 16
 PAPER_BITS = 49
 MOST_NEWTON_STEPS = 8
 MOST_DEPTH = 100
-# Two batches at once are bound by memory, and keys of fewer digits are larger: 512 users in two
-# dimensions got 236 answers a second with 2 digits, 288 with 3, 276 with 4.
-LEAST_DIGITS_OF_MANY = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +93,7 @@ def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Lim
                 hits = hit if hit - {Limit.LEVELS} or not hits else hits
                 continue
             smallest = min(smallest, ring_dim)
-            if best is None or _rank(found.draft, request) < _rank(best.draft, request):
+            if best is None or found.draft.seconds < best.draft.seconds:
                 best = found
             if not _may_gain(best.workshop) and (not cut_round or ring_dim > smallest):
                 break
@@ -106,11 +103,6 @@ def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Lim
         if limit in hits:
             return limit
     return Limit.SLOTS
-
-
-def _rank(draft: Draft, request: PlanRequest) -> tuple[float, float]:
-    """Least time is best; of several users each sends and receives every level, so depth first."""
-    return (draft.parameters.depth if request.users > 1 else 0, draft.seconds)
 
 
 def _may_gain(workshop: Workshop) -> bool:
@@ -231,7 +223,7 @@ def _best_of_method(
             draft = workshop.draft(parameters, cut_round=cut_round)
             if isinstance(draft, Limit):
                 hits.add(draft)
-            elif best is None or _rank(draft, request) < _rank(best.draft, request):
+            elif best is None or draft.seconds < best.draft.seconds:
                 best = Found(workshop=workshop, draft=draft, cut_round=cut_round)
         if not fits:
             hits.add(Limit.LEVELS)
@@ -255,9 +247,7 @@ def _layouts(request: PlanRequest, *, max_slots: int) -> tuple[MatrixLayout, Sco
             raise InvalidInput("max_slots", max_slots, f"at least {needed}")
         return matrices, None
     if request.bonus == "quadratic":
-        layout = choose_score_layout(
-            dim=request.dim, arms=request.arms, max_slots=max_slots, users=request.users
-        )
+        layout = choose_score_layout(dim=request.dim, arms=request.arms, max_slots=max_slots)
         return matrices, layout
     # The root is taken of each arm's bonus, so scores cannot come as differences.
     layout = ScoreLayout(dim=request.dim, arms=request.arms, form="arms")
@@ -313,8 +303,6 @@ def _parameters(workshop: Workshop, *, ring_dim: int, cut_round: bool) -> Iterat
             return
         fits = False
         for digits in possible_digits(depth):
-            if request.users > 1 and digits < LEAST_DIGITS_OF_MANY:
-                continue
             parameters = largest_scale(
                 ring_dim=ring_dim,
                 depth=depth,

@@ -1,11 +1,10 @@
 """What a round and an update of the profile `ciphertext` do, as steps with their costs.
 
-A round: scores, sign, argmax, and for several users the clearing of their answers. With the sqrt
-bonus the root comes between scores and comparison, and scores are by arms. A refresh renews what
-the next step works on; sums that wait near the top (the means beside the root, the trace of the
-update test) are not part of that. An update: Newton steps from the last inverse (`inverse_steps`),
-then, from the refreshed inverse, the estimate with one refinement and the model's layout
-(`model_steps`).
+A round: scores, sign, argmax. With the sqrt bonus the root comes between scores and comparison, and
+scores are by arms. A refresh renews what the next step works on; sums that wait near the top (the
+means beside the root, the trace of the update test) are not part of that. An update: Newton steps
+from the last inverse (`inverse_steps`), then, from the refreshed inverse, the estimate with one
+refinement and the model's layout (`model_steps`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from functools import lru_cache
 from helba.bandits.settings import Settings
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.planning.chain import Step
-from helba.reference.planning.clearing import clearing_cost
 from helba.reference.planning.compare_cost import argmax_cost, root_cost
 from helba.reference.planning.cost import Cost
 from helba.reference.planning.matrix import MatrixLayout, MatrixProduct
@@ -41,9 +39,7 @@ def round_steps(
     whole = score_cost(layout, riding=riding)
     if settings.bonus == "quadratic":
         scores = Step(name="scores", cost=whole, groups=sums * whole.products)
-        if layout.users == 1:
-            return (scores, *compare)
-        return (scores, *compare, Step(name="clearing", cost=clearing_cost(layout)))
+        return (scores, *compare)
     # <w, x> and x^T A x are summed apart; what scoring by arms costs above its sums is spreading.
     single = Cost(levels=1, products=1) + cyclic_cost(count=layout.features, radix=layout.radix)
     spread = Cost(

@@ -73,7 +73,6 @@ def deployment_for(
     engine: str = "ckks",
     security: int = 128,
     refresh: str = "client",
-    users: int = 1,
     keys: str = "own",
 ) -> Deployment:
     """Plan for these settings and return the deployment; those of shares play on ciphertexts."""
@@ -95,7 +94,6 @@ def deployment_for(
         delta=settings.delta,
         trace_threshold=settings.trace_threshold,
         growth=settings.growth,
-        users=users,
         keys=keys,
     )
     return Deployment.from_plan(make_plan(request), scheme=engine, settings=settings)

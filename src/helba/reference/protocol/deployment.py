@@ -27,7 +27,7 @@ from helba.reference.twin.paper import PaperTwin
 __all__ = ["Deployment"]
 
 FINGERPRINT_BYTES = 16
-# Rewards that a test may meet since the last one that said no, for each user served at once.
+# Rewards that a test may meet since the last one that said no.
 UNSEEN_REWARDS = 2
 MOST_UNSEEN = 1 << 16
 # An update test carries uniform noise of at most this.
@@ -50,7 +50,6 @@ class Deployment:
     parameters: Parameters
     refresh: str
     form: str
-    users: int
     rotations: tuple[int, ...]
     bootstrap_slots: int
     round_levels: int
@@ -95,7 +94,6 @@ class Deployment:
             parameters=chosen,
             refresh=plan.request.refresh,
             form=plan.layout,
-            users=plan.users,
             rotations=plan.rotations,
             bootstrap_slots=plan.bootstrap_slots,
             round_levels=plan.round_levels,
@@ -105,7 +103,6 @@ class Deployment:
             comparison_noise=plan.comparison_error,
             flood=plan.flood,
             keys=plan.request.keys,
-            unseen=UNSEEN_REWARDS * plan.users,
         )
 
     @cached_property
@@ -117,7 +114,7 @@ class Deployment:
     def scores(self) -> ScoreLayout:
         """Where contexts and model of the profile `ciphertext` sit."""
         settings = self.settings
-        return ScoreLayout(dim=settings.dim, arms=settings.arms, form=self.form, users=self.users)
+        return ScoreLayout(dim=settings.dim, arms=settings.arms, form=self.form)
 
     @cached_property
     def test_reach(self) -> float:

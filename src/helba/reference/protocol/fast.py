@@ -7,7 +7,7 @@ r x, and x x^T once more as features of the update test, over a range fixed for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -18,7 +18,6 @@ from helba.bandits.terms import BatchTerms
 from helba.errors import RunFailed
 from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, WarmStart
 from helba.reference.circuits.argmax import comparison_steps
-from helba.reference.circuits.batch import Clearing
 from helba.reference.circuits.check import inverse_residual, squared_change
 from helba.reference.circuits.inverse import invert_warm_steps
 from helba.reference.circuits.levels import Renewal
@@ -29,7 +28,6 @@ from helba.reference.engine.refresh import REFRESH_LEVELS
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS
 from helba.reference.planning.chain import Chain, cut_chain
-from helba.reference.planning.clearing import answer_unit
 from helba.reference.planning.model import ModelAssembly
 from helba.reference.planning.packing import cyclic_stages
 from helba.reference.planning.precision import renewal_bounds
@@ -40,8 +38,6 @@ from helba.reference.planning.score_packing import (
     read_answer,
 )
 from helba.reference.planning.workload import model_steps
-from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.directory import Line
 from helba.reference.protocol.jobs import Check, JobSteps
 from helba.reference.protocol.profile import (
     CHECK_SIGNS,
@@ -56,16 +52,9 @@ from helba.reference.protocol.profile import (
 
 __all__ = ["FastProfile"]
 
-# Answers of a batch are made side by side.
-CLEARING_THREADS = 2
-
 
 class FastProfile(Profile):
     """The profile `ciphertext` with the quadratic bonus."""
-
-    def __init__(self, deployment: Deployment) -> None:
-        super().__init__(deployment)
-        self._clearing: Clearing | None = None
 
     @property
     def context_slots(self) -> int:
@@ -86,7 +75,7 @@ class FastProfile(Profile):
         test = ((self.context_slots, self.context_level),) if self.asks else ()
         return ((size, 0), (size, 0), *test)
 
-    def pack_contexts(self, contexts: Array, *, terms: BatchTerms, slot: int) -> tuple[Array, ...]:
+    def pack_contexts(self, contexts: Array, *, terms: BatchTerms) -> tuple[Array, ...]:
         """Differences of features over a range that these contexts cannot leave."""
         weights = terms.weights(self.settings)
         scale = quadratic_range(
@@ -101,7 +90,6 @@ class FastProfile(Profile):
             contexts=contexts,
             gamma=weights.gamma,
             scale=scale or 1.0,  # 0 if all contexts are
-            user=slot,
         )
         return (packed,)
 
@@ -131,14 +119,13 @@ class FastProfile(Profile):
         """Two copies of the grid of pairs at least."""
         return self.deployment.scores.compare_slots
 
-    def read(self, values: Array, *, slot: int, riding: bool) -> Reading:
+    def read(self, values: Array, *, riding: bool) -> Reading:
         """The comparison vector, and the value of the test if one rode along."""
         return read_answer(
             self.deployment.scores,
-            values=values / self._answer_unit,
+            values=values,
             method=self._method,
             riding=riding,
-            user=slot,
         )
 
     def entry_range(self) -> tuple[float, float]:
@@ -181,9 +168,9 @@ class FastProfile(Profile):
         round: int,  # noqa: ARG002
         test: RidingTest | None,
     ) -> JobSteps:
-        """Scores, sign, argmax, cut where levels run out. Contexts of several users add up."""
+        """Scores, sign, argmax."""
         layout = self.deployment.scores
-        asked, trace = engine.combine([(vector, 1.0) for vector in contexts]), None
+        (asked,), trace = contexts, None
         if test is not None:
             trace = engine.add_plain(test.growth, self._threshold)
             if layout.form == "pairs":
@@ -275,30 +262,6 @@ class FastProfile(Profile):
                 return None
         return Model(terms=terms, inverse=inverse, scoring=fresh)
 
-    def leave(
-        self,
-        engine: Engine,
-        comparison: EncryptedVector,
-        *,
-        slots: Sequence[int],
-        line_of: Callable[[int], Line],
-    ) -> list[bytes]:
-        """Cleared of the others' slots, and flooded; the masks are kept."""
-        flood = self.deployment.flood
-        together = self.deployment.keys == "shared" and self.deployment.users > 1
-        if self._clearing is None or self._clearing.engine is not engine:
-            self._clearing = Clearing(
-                engine, layout=self.deployment.scores, flood=flood if together else None
-            )
-
-        def finish(slot: int, answer: EncryptedVector) -> bytes:
-            if together:
-                return engine.vector_to_bytes(answer)
-            return line_of(slot).send(answer, collective=engine, flood=flood * self._answer_unit)
-
-        threads = CLEARING_THREADS if len(slots) > 1 else 1
-        return self._clearing.answers(comparison, users=slots, finish=finish, threads=threads)
-
     # -- parts
 
     def _plan(self, terms: BatchTerms, *, reach: float) -> WarmStart:
@@ -331,11 +294,6 @@ class FastProfile(Profile):
         if scoring.renewed:
             changes.append(squared_change(engine, scoring.renewed, stages=matrices.sum_all))
         return request_check(engine, residual=wrong, changes=changes, slots=self.check_slots)
-
-    @cached_property
-    def _answer_unit(self) -> float:
-        """What entries of an answer are multiplied by on their way."""
-        return answer_unit(self.deployment.scores, parameters=self.deployment.parameters)
 
     @property
     def _sign(self) -> CompositeSign:

@@ -36,7 +36,6 @@ class FastRootProfile(FastProfile):
         contexts: Array,
         *,
         terms: BatchTerms,
-        slot: int,  # noqa: ARG002
     ) -> tuple[Array, ...]:
         """Linear and quadratic features, over ranges that the longest context sets."""
         scale = root_scale(self.settings, terms=terms)

@@ -98,23 +98,17 @@ class Learning(ABC):
 
     # -- rewards
 
-    def _take(self, added: Statistics, *, count: int) -> int:
-        """Count rewards now if there is room, else hold them; how many were counted."""
-        if self._room(count) == count:
-            self._absorb(added, count=count)
-            return count
+    def _take(self, added: Statistics) -> int:
+        """Count a reward now if there is room, else hold it; how many were counted."""
+        if self._updating() is None and not self.held and self._has_room(1):
+            self._absorb(added, count=1)
+            return 1
         last = self.held[-1] if self.held else None
-        if last is not None and last.count + count <= self._most_held:
-            self.held[-1] = last.plus(added, count=count, engine=self._engine)
+        if last is not None and last.count < self._most_held:
+            self.held[-1] = last.plus(added, count=1, engine=self._engine)
         else:
-            self.held.append(Held(statistics=added, count=count))
+            self.held.append(Held(statistics=added, count=1))
         return 0
-
-    def _room(self, most: int) -> int:
-        """How many of `most` rewards can be counted now."""
-        if self._updating() is not None or self.held:
-            return 0
-        return next((count for count in range(most, 0, -1) if self._has_room(count)), 0)
 
     @cached_property
     def _most_held(self) -> int:
@@ -258,7 +252,7 @@ class Learning(ABC):
     def _limit_waiting(self, newest: AnswerWork) -> None:
         """Give up the oldest rounds of the same user, and of all, that wait beside the newest."""
         waiting = [each for each in self.worker.work if isinstance(each, AnswerWork)]
-        same = [each for each in waiting if each.askers & newest.askers]
+        same = [each for each in waiting if each.user == newest.user]
         late = same[: max(0, len(same) - MOST_WAITING_OF_ONE)]
         rest = [each for each in waiting if each not in late]
         for oldest in (*late, *rest[: max(0, len(rest) - MOST_WAITING_ANSWERS)]):
@@ -268,7 +262,7 @@ class Learning(ABC):
         """Give up what is being answered for a user who is served no more, and its tasks."""
         for work in list(self.worker.work):
             work.tasks.pop(user, None)
-            if isinstance(work, AnswerWork) and user in work.askers:
+            if isinstance(work, AnswerWork) and work.user == user:
                 self._give_up(work, "its user is served no more")
 
     def _give_up(self, work: AnswerWork, reason: str) -> None:

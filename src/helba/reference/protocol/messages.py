@@ -88,13 +88,12 @@ class Notice(Message):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Ask(Message):
-    """User to server: contexts for batch `batch`, in the slots of user `slot`."""
+    """User to server: contexts for batch `batch`."""
 
     kind: ClassVar[int] = 2
     user: bytes
     round: bytes
     batch: int
-    slot: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

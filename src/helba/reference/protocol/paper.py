@@ -9,7 +9,7 @@ then sees a number in [0, 1], as in the paper, where the profile `ciphertext` sh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -28,7 +28,6 @@ from helba.reference.circuits.paper_round import (
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.paper_packing import PaperLayout, paper_index
 from helba.reference.planning.precision import longest_estimate
-from helba.reference.protocol.directory import Line
 from helba.reference.protocol.jobs import JobSteps, Opening
 from helba.reference.protocol.profile import (
     CHECK_SIGNS,
@@ -53,7 +52,6 @@ class PaperProfile(Profile):
     """The paper's profile, with either bonus."""
 
     rides: ClassVar[bool] = False
-    adds_reports: ClassVar[bool] = False
     context_parts: ClassVar[int] = 2
     opens: ClassVar[bool] = True
 
@@ -72,7 +70,6 @@ class PaperProfile(Profile):
         contexts: Array,
         *,
         terms: BatchTerms,  # noqa: ARG002
-        slot: int,  # noqa: ARG002
     ) -> tuple[Array, ...]:
         """The arms by row and by column."""
         return self._layout.pack_arms(contexts)
@@ -95,7 +92,6 @@ class PaperProfile(Profile):
         self,
         values: Array,
         *,
-        slot: int,  # noqa: ARG002
         riding: bool,  # noqa: ARG002
     ) -> Reading:
         """The comparison vector; no test rides on it."""
@@ -228,18 +224,6 @@ class PaperProfile(Profile):
             if not passed:
                 return None
         return Model(terms=terms, inverse=inverse, scoring=estimate)
-
-    def leave(
-        self,
-        engine: Engine,
-        comparison: EncryptedVector,
-        *,
-        slots: Sequence[int],
-        line_of: Callable[[int], Line],
-    ) -> list[bytes]:
-        """Flooded and re-randomised, on the last level; there is one user."""
-        low, flood = engine.lower(comparison, engine.parameters.depth), self.deployment.flood
-        return [line_of(slot).send(low, collective=engine, flood=flood) for slot in slots]
 
     # -- parts
 

@@ -23,7 +23,6 @@ from helba.reference.engine.chance import draw_uniform
 from helba.reference.planning.precision import CHECKED_RESIDUAL
 from helba.reference.planning.score_packing import Answer as Reading
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.directory import Line
 from helba.reference.protocol.jobs import Check, JobSteps
 
 __all__ = [
@@ -112,8 +111,6 @@ class Profile(ABC):
 
     # Whether the update test rides on an answer; else it is a computation of its own.
     rides: ClassVar[bool] = True
-    # Whether `absorb` is linear, so that reports may be added before it.
-    adds_reports: ClassVar[bool] = True
     # Vectors of contexts in an `Ask`.
     context_parts: ClassVar[int] = 1
 
@@ -140,7 +137,7 @@ class Profile(ABC):
         """Slots and level of each vector of a `Report`."""
 
     @abstractmethod
-    def pack_contexts(self, contexts: Array, *, terms: BatchTerms, slot: int) -> tuple[Array, ...]:
+    def pack_contexts(self, contexts: Array, *, terms: BatchTerms) -> tuple[Array, ...]:
         """Return the slots of up to K contexts."""
 
     @abstractmethod
@@ -161,7 +158,7 @@ class Profile(ABC):
         """Slots of an answer."""
 
     @abstractmethod
-    def read(self, values: Array, *, slot: int, riding: bool) -> Reading:
+    def read(self, values: Array, *, riding: bool) -> Reading:
         """Return the comparison vector, and the value of the test that rode along."""
 
     @abstractmethod
@@ -222,17 +219,6 @@ class Profile(ABC):
         reach: float,
     ) -> JobSteps:
         """Compute the model of `terms` from the one before; `Model`, or None if it is refused."""
-
-    @abstractmethod
-    def leave(
-        self,
-        engine: Engine,
-        comparison: EncryptedVector,
-        *,
-        slots: Sequence[int],
-        line_of: Callable[[int], Line],
-    ) -> list[bytes]:
-        """Return what the users of `slots` get: nobody else's, flooded, each under its own key."""
 
 
 def request_check(

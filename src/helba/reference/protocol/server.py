@@ -9,10 +9,9 @@ whole state can be saved (`snapshot`). How it learns is in `learning`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from helba.errors import DamagedData, HelbaError, InvalidInput, Refused, RunFailed
+from helba.errors import DamagedData, HelbaError, Refused, RunFailed
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.directory import Directory
@@ -29,7 +28,6 @@ from helba.reference.protocol.messages import (
 )
 from helba.reference.protocol.profile import RidingTest
 from helba.reference.protocol.rewards import NOT_YOURS, Rewards
-from helba.reference.protocol.summand import Summand, add_summands, read_summand
 from helba.reference.protocol.work import AnswerWork, OpenRound
 
 __all__ = ["Server", "Status"]
@@ -113,8 +111,8 @@ class Server(Rewards):
     def task_of(self, round: bytes) -> bytes | None:
         """Return what a round waits for its user to do; None if it does not wait."""
         for work in self.worker.work:
-            if isinstance(work, AnswerWork) and round in work.users:
-                return self.worker.task(work, self.rounds[round].user)
+            if isinstance(work, AnswerWork) and work.asked == round:
+                return self.worker.task(work, work.user)
         return None
 
     def update_tasks(self, user: bytes) -> tuple[bytes, ...]:
@@ -160,7 +158,7 @@ class Server(Rewards):
         """Take one message in and return those to send back, which may be none."""
         message = self._decode(data)
         if isinstance(message, Ask):
-            return self._ask([message])
+            return self._ask(message)
         if not isinstance(message, Report | TestReply | TaskReply):
             raise DamagedData("a message that no server receives")
         try:
@@ -168,7 +166,7 @@ class Server(Rewards):
         except Refused as error:
             return (self._refuse(subject_of(message), str(error)),)
         if isinstance(message, Report):
-            return self._report([message])
+            return self._report(message)
         if isinstance(message, TestReply):
             return self._test_reply(message)
         return self._task_reply(message)
@@ -187,58 +185,20 @@ class Server(Rewards):
             return (self.worker.task(work, reply.user),)
         return sent
 
-    def receive_asks(self, asks: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Answer several waiting users with as few evaluations as their slots allow.
-
-        An ask that does not fit is refused and spoils nobody else's. Update tests ride in slot 0:
-        somebody has to use it.
-        """
-        messages = [self._decode(data) for data in asks]
-        if not all(isinstance(message, Ask) for message in messages):
-            raise DamagedData("these are not all asks")
-        return self._ask([ask for ask in messages if isinstance(ask, Ask)], refuse=True)
-
     # -- rounds
 
-    def _ask(self, asks: Sequence[Ask], *, refuse: bool = False) -> tuple[bytes, ...]:
-        """Answer asks together; one that does not fit raises, or is refused."""
-        replies: list[bytes] = []
-        taken: dict[bytes, bytes] = {}
-        groups: list[dict[int, tuple[Ask, list[Summand]]]] = []
-        for ask in asks:
-            if taken.get(ask.round) == ask.user:  # a round that comes twice is one
-                continue
-            try:
-                self.directory.line(ask.user)
-                self._require_owner(ask, taken)
-                known = self._known_ask(ask)
-                vectors = self._contexts(ask) if known is None else []
-            except HelbaError as error:
-                if not refuse and not isinstance(error, Refused):
-                    raise
-                replies.append(self._refuse(ask.round, str(error)))
-                continue
-            taken[ask.round] = ask.user
-            if known is not None:
-                replies += known
-                continue
-            for group in groups:
-                other = next(iter(group.values()))[0]
-                if ask.slot not in group and other.batch == ask.batch:
-                    group[ask.slot] = (ask, vectors)
-                    break
-            else:
-                groups.append({ask.slot: (ask, vectors)})
-        for group in groups:
-            replies += self._answer(group)
-        return tuple(replies)
-
-    def _require_owner(self, ask: Ask, taken: Mapping[bytes, bytes]) -> None:
-        """Refuse a round that somebody else has asked for, before or among those `taken`."""
-        known = self.rounds.get(ask.round)
-        owner = taken.get(ask.round, ask.user) if known is None else known.user
-        if owner != ask.user:
-            raise Refused(NOT_YOURS)
+    def _ask(self, ask: Ask) -> tuple[bytes, ...]:
+        """Answer an ask, or begin to; or say why not."""
+        try:
+            self.directory.line(ask.user)
+            known = self.rounds.get(ask.round)
+            if known is not None and known.user != ask.user:
+                raise Refused(NOT_YOURS)
+            said = self._known_ask(ask)
+            contexts = self._contexts(ask) if said is None else []
+        except Refused as error:
+            return (self._refuse(ask.round, str(error)),)
+        return tuple(self._answer(ask, contexts) if said is None else said)
 
     def _known_ask(self, ask: Ask) -> list[bytes] | None:
         """What to say to an ask that needs no evaluation; None if it does."""
@@ -253,40 +213,29 @@ class Server(Rewards):
             return [self._refuse(ask.round, text)]
         return None
 
-    def _contexts(self, ask: Ask) -> list[Summand]:
+    def _contexts(self, ask: Ask) -> list[EncryptedVector]:
         profile = self.profile
         if len(ask.parts) != profile.context_parts:
             raise DamagedData(f"an ask has {profile.context_parts} ciphertexts")
-        if ask.slot >= self.deployment.users:
-            raise InvalidInput("slot", ask.slot, f"below {self.deployment.users}")
-        line = self.directory.line(ask.user)
+        line, collective = self.directory.line(ask.user), self._engine
         shape = {"slots": profile.context_slots, "level": profile.context_level}
-        return [
-            read_summand(part, line=line, collective=self._engine, **shape) for part in ask.parts
-        ]
+        return [line.read(part, collective=collective, **shape) for part in ask.parts]
 
-    def _answer(self, group: dict[int, tuple[Ask, list[Summand]]]) -> list[bytes]:
-        first = next(iter(group.values()))[0]
-        model = self.models[first.batch]
-        parts = zip(*(vectors for _, vectors in group.values()), strict=True)
-        contexts = [add_summands(self._engine, same) for same in parts]
-        test = name = None
-        if 0 in group and first.batch == self.terms.number:
-            name, test = self._riding_test()
-        for ask, _ in group.values():
-            self.round += 1
-            self.rounds[ask.round] = OpenRound(user=ask.user)
+    def _answer(self, ask: Ask, contexts: list[EncryptedVector]) -> list[bytes]:
+        model, newest = self.models[ask.batch], ask.batch == self.terms.number
+        name, test = self._riding_test() if newest else (None, None)
+        self.round += 1
+        self.rounds[ask.round] = OpenRound(user=ask.user)
         work = AnswerWork(
-            users={ask.round: slot for slot, (ask, _) in group.items()},
-            askers=frozenset(ask.user for ask, _ in group.values()),
+            user=ask.user,
+            asked=ask.round,
             model=model,
             round=self.round,
             contexts=contexts,
             test=test,
             test_name=name,
         )
-        replies = self._begin(work, helper=first.user)
-        newest = first.batch == self.terms.number
+        replies = self._begin(work, helper=ask.user)
         seen = self.schedule.covered if newest else self.schedule.covered_before
         unseen = self.round - 1 - model.terms.samples - seen
         self.schedule.lag = max(self.schedule.lag, unseen)
@@ -339,40 +288,25 @@ class Server(Rewards):
             raise
 
     def _send(self, work: AnswerWork, comparison: EncryptedVector) -> list[bytes]:
+        """The answer: on the last level, flooded, under its user's key."""
         self.levels_left = comparison.levels_left
-        rounds = {slot: round for round, slot in work.users.items()}
-        refused = {slot: why for slot, round in rounds.items() if (why := self._barred(round))}
-        sent = [self._refuse(rounds[slot], why) for slot, why in refused.items()]
-        slots = [slot for slot in rounds if slot not in refused]
-        leaving = self.profile.leave(
-            self._engine,
-            comparison,
-            slots=slots,
-            line_of=lambda slot: self.directory.line(self.rounds[rounds[slot]].user),
-        )
-        for slot, part in zip(slots, leaving, strict=True):
-            test = work.test_name if slot == 0 else None
-            answer = self._encode(Answer(round=rounds[slot], test=test, parts=(part,)))
-            self.answers[rounds[slot]] = answer
-            sent.append(answer)
-        while len(self.answers) > max(KEPT_ANSWERS, len(work.users)):
-            self.answers.popitem(last=False)
-        return sent
-
-    def _barred(self, round: bytes) -> str | None:
-        """Why the user of a round may not have its answer; None if it may."""
         try:
-            self.directory.line(self.rounds[round].user)
+            line = self.directory.line(work.user)
         except Refused as error:
-            return str(error)
-        return None
+            return [self._refuse(work.asked, str(error))]
+        low = self._engine.lower(comparison, self._engine.parameters.depth)
+        part = line.send(low, collective=self._engine, flood=self.deployment.flood)
+        answer = self._encode(Answer(round=work.asked, test=work.test_name, parts=(part,)))
+        self.answers[work.asked] = answer
+        while len(self.answers) > KEPT_ANSWERS:
+            self.answers.popitem(last=False)
+        return [answer]
 
     def _withdraw(self, work: AnswerWork, reason: str) -> list[bytes]:
-        """Forget rounds that could not be answered: they may be asked again.
+        """Forget a round that could not be answered: it may be asked again.
 
         A test that rode along stays out: it rides again as it is, for others may have it.
         """
-        for round in work.users:
-            del self.rounds[round]
-            self.round -= 1
-        return [self._refuse(round, reason) for round in work.users]
+        del self.rounds[work.asked]
+        self.round -= 1
+        return [self._refuse(work.asked, reason)]

@@ -17,7 +17,7 @@ What is no message is not kept: `Server.status`, which is public, and when somet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -128,11 +128,6 @@ class Transcript:
 
 
 @runtime_checkable
-class _BatchLink(Protocol):
-    def receive_asks(self, asks: Sequence[bytes]) -> tuple[bytes, ...]: ...
-
-
-@runtime_checkable
 class _RevokingLink(Protocol):
     def revoke(self, user: bytes) -> None: ...
 
@@ -153,14 +148,6 @@ class RecordedServer:
         """Pass it on."""
         sender, subject = self._came(data)
         return self._went(self._server.receive(data), to=sender, about=subject)
-
-    def receive_asks(self, asks: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Pass them on; `Refused` if the server takes one at a time."""
-        if not isinstance(self._server, _BatchLink):
-            raise Refused("this server takes one ask at a time")
-        for data in asks:
-            self._came(data)
-        return self._went(self._server.receive_asks(asks), to=EVERYBODY)
 
     def tasks(self, user: bytes) -> tuple[bytes, ...]:
         """Pass it on."""

@@ -60,13 +60,13 @@ class Work(ABC):
 
 @dataclass(kw_only=True)
 class AnswerWork(Work):
-    """The answer to the rounds of `users` (their slots), with a test in slot 0 or none.
+    """The answer to the round `asked` of `user`, the `round`-th, with a test or none.
 
-    Only the `askers` help with it: a wrong share would falsify somebody else's answer.
+    Only its user helps with it: a wrong share would falsify somebody else's answer.
     """
 
-    users: dict[bytes, int]
-    askers: frozenset[bytes] = field(repr=False)
+    user: bytes = field(repr=False)
+    asked: bytes
     round: int
     contexts: list[EncryptedVector]
     test: RidingTest | None
@@ -74,7 +74,7 @@ class AnswerWork(Work):
 
     def open_to(self, user: bytes) -> bool:
         """Whether this user has asked."""
-        return user in self.askers
+        return user == self.user
 
     def steps(self, profile: Profile, *, engine: Engine) -> JobSteps:
         """Return the comparison vector in the end."""

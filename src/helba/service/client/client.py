@@ -314,8 +314,7 @@ class Client:
 
     def _ask(self, rows: Array) -> Advice:
         """One round; `Rejected` if the server does not answer it, and then it is forgotten."""
-        terms, slot = self._keyring.terms()
-        ask = self._user.ask(rows, terms=terms, slot=slot)
+        ask = self._user.ask(rows, terms=self._keyring.terms())
         kept = KeptRound(round=self._dialogue.round_of(ask), contexts=rows.tolist())
         self._shelf.put_round(kept)
         try:

@@ -102,7 +102,7 @@ function showNumbers(tenant) {
   showWithUnit("p95", duration(tenant.latency_ms?.p95));
   showWithUnit("rate", throughput(tenant.rounds_per_second));
   const counts = ["waiting", "open_rounds", "enrolled", "round", "horizon", "samples", "held", "updates",
-    "rejected", "batch", "bits", "bit_budget", "dim", "arms", "users"];
+    "rejected", "batch", "bits", "bit_budget", "dim", "arms"];
   for (const name of counts) show(name, numberOf(tenant[name]));
   fill(find("horizon-meter"), tenant.round, tenant.horizon, `${numberOf(tenant.round)} of ${numberOf(tenant.horizon)} rounds`);
   fill(find("bits-meter"), tenant.bits, tenant.bit_budget, `${numberOf(tenant.bits)} of ${numberOf(tenant.bit_budget)} bits`);

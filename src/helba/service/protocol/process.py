@@ -131,7 +131,6 @@ def _serve(pipe: Connection, folder: Path, allow_insecure: bool, state: bytes | 
     kept = _ProcessServer(server, folder=folder)
     calls: dict[str, Callable[..., Any]] = {
         "receive": kept.receive,
-        "receive_asks": server.receive_asks,
         "tasks": server.tasks,
         "enrol": kept.enrol,
         "introduce": kept.introduce,

@@ -55,7 +55,7 @@ from helba.service.protocol.snapshotparts import PartReader, PartWriter
 __all__ = ["describe_server", "join_state", "restore_server", "save_server"]
 
 MAGIC = b"\x89HELSRV\n"
-VERSION = 7
+VERSION = 8
 MOST_HEAD_BYTES = 1 << 30
 MOST_PARTS = 1 << 20
 COUNTS = ("round", "samples", "updates", "rejected", "levels_left", "last_error")
@@ -96,8 +96,8 @@ def describe_server(server: Server, writer: PartWriter, *, lasting: bool = False
         "work": [],
     }
     if lasting:
-        working = [work for work in server.worker.work if isinstance(work, AnswerWork)]
-        head["round"] = server.round - sum(len(work.users) for work in working)
+        working = sum(isinstance(work, AnswerWork) for work in server.worker.work)
+        head["round"] = server.round - working
     else:
         rounds, answers = server.rounds.items(), server.answers.items()
         head["rounds"] = {k.hex(): [v.user.hex(), v.reported] for k, v in rounds}
@@ -147,9 +147,8 @@ def _drop_work(head: dict[str, Any]) -> None:
     """Leave out what was under way; rounds that were being answered may be asked again."""
     for work in head["work"]:
         if work["kind"] == "answer":
-            for round in work["users"]:
-                del head["rounds"][round]
-                head["round"] -= 1
+            del head["rounds"][work["asked"]]
+            head["round"] -= 1
     head["work"] = []
 
 
@@ -226,8 +225,8 @@ def _describe_work(work: Work, writer: PartWriter) -> dict[str, Any]:
         return {
             "kind": "answer",
             **shared,
-            "users": {name.hex(): slot for name, slot in work.users.items()},
-            "askers": [user.hex() for user in sorted(work.askers)],
+            "user": work.user.hex(),
+            "asked": work.asked.hex(),
             "round": work.round,
             "contexts": writer.vectors(work.contexts),
             "test": test,
@@ -358,8 +357,8 @@ def _read_work(saved: dict[str, Any], reader: PartReader, *, models: Mapping[int
         name = saved["test_name"]
         return AnswerWork(
             model=model,
-            users={bytes.fromhex(key): slot for key, slot in saved["users"].items()},
-            askers=frozenset(map(bytes.fromhex, saved["askers"])),
+            user=_id(saved["user"]),
+            asked=_id(saved["asked"]),
             round=saved["round"],
             contexts=reader.vectors(saved["contexts"]),
             test=test,

@@ -32,10 +32,10 @@ from helba.reference.engine.keys import ReencryptionKey
 from helba.reference.engine.primitives import Array
 from helba.reference.engine.vector import Body, EncryptedVector
 
-__all__ = ["Leaving", "draw_coefficient_flood", "draw_slot_flood"]
+__all__ = ["Reencryption", "draw_coefficient_flood", "draw_slot_flood"]
 
 
-class Leaving(Bookkeeping):
+class Reencryption(Bookkeeping):
     """Vectors on their way to others."""
 
     def reencrypt(self, vector: EncryptedVector, *, key: ReencryptionKey) -> EncryptedVector:
