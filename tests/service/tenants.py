@@ -49,7 +49,7 @@ __all__ = [
     "second_tenant",
     "statistics_of",
     "toy_rounds",
-    "wait_for_another_chamber",
+    "wait_for_another_evaluator",
     "wait_until",
 ]
 
@@ -271,7 +271,7 @@ def require_statistics(house: House, guests: list[Guest]) -> None:
     np.testing.assert_allclose(response, wanted[1], atol=1e-3)
 
 
-def wait_for_another_chamber(house: House, before: int) -> None:
+def wait_for_another_evaluator(house: House, before: int) -> None:
     """Until the tenant serves with another process than `before`."""
-    wait_until(lambda: house.tenant.processes().get("chamber", before) != before)
+    wait_until(lambda: house.tenant.processes().get("evaluator", before) != before)
     wait_until(lambda: house.tenant.state == "serving")

@@ -68,28 +68,30 @@ def test_tenant_goes_on_where_it_stopped(tmp_path: Path, store_url: str, scheme:
         require_statistics(house, [guest])
 
 
-def test_chamber_that_is_killed_costs_no_acknowledged_reward(
+def test_evaluator_that_is_killed_costs_no_acknowledged_reward(
     tmp_path: Path, store_url: str
 ) -> None:
     with open_house(tmp_path / "s", url=store_url) as house:
         guest = house.enrol("a")
         for turn in range(3):
             guest.play(toy_rounds(3, seed=turn))
-            os.kill(house.tenant.processes()["chamber"], signal.SIGKILL)
+            os.kill(house.tenant.processes()["evaluator"], signal.SIGKILL)
             wait_until(lambda: house.tenant.state != "serving")
             wait_until(lambda: house.tenant.state == "serving")
         guest.play(toy_rounds(2, seed=9))
         require_statistics(house, [guest])
 
 
-def test_gate_that_is_killed_is_replaced_within_the_request(tmp_path: Path, store_url: str) -> None:
+def test_reader_that_is_killed_is_replaced_within_the_request(
+    tmp_path: Path, store_url: str
+) -> None:
     with open_house(tmp_path / "s", url=store_url) as house:
         guest = house.enrol("a")
-        wait_until(lambda: "gate" in house.tenant.processes())
-        before = house.tenant.processes()["gate"]
+        wait_until(lambda: "reader" in house.tenant.processes())
+        before = house.tenant.processes()["reader"]
         os.kill(before, signal.SIGKILL)
         guest.play(toy_rounds(2))
-        assert house.tenant.processes()["gate"] != before
+        assert house.tenant.processes()["reader"] != before
 
 
 def test_answer_that_was_lost_with_its_process_is_given_again(

@@ -14,25 +14,24 @@ import pytest
 from helba.errors import RunFailed, Unavailable
 from helba.reference.protocol import learning
 from helba.reference.protocol.messages import Ask, Report
-from helba.service import chamber
+from helba.service import evaluator
 from helba.service import tenant as tenants
-from helba.service.protocol import kept
 from tests.service.tenants import (
     Guest,
     open_house,
     require_statistics,
     second_tenant,
     toy_rounds,
-    wait_for_another_chamber,
+    wait_for_another_evaluator,
     wait_until,
 )
 
 ARMS = [[0.9, 0.1], [-0.3, 0.6]]
 
 
-def run_broken_chamber(pipe: Any, folder: Path, allow_insecure: bool, start: Any) -> None:
-    """A chamber in which memory, or the disk, is short when the folder has such a file."""
-    absorb, drop = learning.Learning._absorb, kept.drop_user
+def run_broken_evaluator(pipe: Any, folder: Path, allow_insecure: bool, start: Any) -> None:
+    """An evaluator in which memory, or the disk, is short when the folder has such a file."""
+    absorb, drop = learning.Learning._absorb, folderserver.drop_user
 
     def short(name: str) -> bool:
         flag = folder / name
@@ -52,13 +51,13 @@ def run_broken_chamber(pipe: Any, folder: Path, allow_insecure: bool, start: Any
         drop(where, user)
 
     learning.Learning._absorb = absorb_if_there_is_room  # type: ignore[method-assign]
-    kept.drop_user = drop_if_there_is_room
-    chamber.run_chamber(pipe, folder, allow_insecure, start)
+    folderserver.drop_user = drop_if_there_is_room
+    evaluator.run_evaluator(pipe, folder, allow_insecure, start)
 
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tenants, "run_chamber", run_broken_chamber)
+    monkeypatch.setattr(tenants, "run_evaluator", run_broken_evaluator)
 
 
 def earn(guest: Guest) -> None:
@@ -77,12 +76,12 @@ def test_memory_that_ends_when_held_rewards_are_added_costs_none_of_them(
         for _ in range(3):  # these wait for the update
             earn(guest)
         assert house.tenant.report()["held"] == 3
-        before = house.tenant.processes()["chamber"]
+        before = house.tenant.processes()["evaluator"]
         (house.folder / "no-memory").touch()
         with pytest.raises(Unavailable):
             helper.help()
         assert not (house.folder / "no-memory").exists()
-        wait_for_another_chamber(house, before)
+        wait_for_another_evaluator(house, before)
         require_statistics(house, [guest])
         earn(guest)
         helper.help()

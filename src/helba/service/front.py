@@ -1,4 +1,4 @@
-"""The steps that every request takes before it acts: tenant, token, rate, body, gate.
+"""The steps that every request takes before it acts: tenant, token, rate, body, reader.
 
 In this order: what costs more comes later, and nothing of a body is read for somebody who may not
 send one. A route declares who may call it (`UserCaller`, `AuthorityCaller`), and gets the tenant.
@@ -109,7 +109,7 @@ class User:
 
     @asynccontextmanager
     async def saying(self, route: str, *, kind: type[messages.Message]) -> AsyncIterator[Any]:
-        """The message in the body, once the gate has checked it; it must name this user."""
+        """The message in the body, once the reader has checked it; it must name this user."""
         async with self.sending(route) as body:
             yield await self.tenant.check(body, kind=kind, user=self.id)
 

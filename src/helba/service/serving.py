@@ -1,8 +1,8 @@
 """How a turn of a tenant is served: which calls each kind of job makes, and what is stored first.
 
 In each turn rewards are folded before rounds are scored, so that who reports and asks again is
-answered with what was learned. Nothing that a chamber returns is given to anybody before the store
-has it.
+answered with what was learned. Nothing that an evaluator returns is given to anybody before the
+store has it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from helba.errors import HelbaError, Refused, RunFailed, Unavailable
 from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.messages import Report
 from helba.reference.protocol.rewards import NOT_YOURS, UNKNOWN_ROUND
-from helba.service.chamber import Outcome, Reply
+from helba.service.evaluator import Outcome, Reply
 from helba.service.failure import NotFound, TooMany
-from helba.service.gate import Checked
 from helba.service.job import Job, chunks_of, user_of
 from helba.service.journal import Journal
 from helba.service.lease import HelpLease
 from helba.service.meter import Meter
 from helba.service.protocol.child import ChildEnded, ChildProcess
+from helba.service.reader import Checked
 from helba.service.settings import Limits
 from helba.service.store import AnsweredRound, RoundRecord, Store
 from helba.service.view import View
@@ -53,11 +53,11 @@ class _Begun:
 
 
 class Diverged(RunFailed):
-    """What the chamber has in memory is not what the store says: it must be started again."""
+    """What the evaluator has in memory is not what the store says: it must be started again."""
 
 
 class Serving:
-    """Serves jobs with a `chamber`, which may be replaced."""
+    """Serves jobs with a `evaluator`, which may be replaced."""
 
     def __init__(self, name: str, *, store: Store, view: View, limits: Limits) -> None:
         self.name = name
@@ -65,24 +65,24 @@ class Serving:
         self.store = store
         self.meter = Meter()
         self.help = HelpLease()
-        self.chamber: ChildProcess | None = None
+        self.evaluator: ChildProcess | None = None
         self._journal = Journal(store, tenant=name)
         self._limits = limits
         self._most_folded = max(1, FOLDED_BYTES // Codec(view.deployment).longest(Report))
         self._begun: OrderedDict[bytes, _Begun] = OrderedDict()
         self._unseen: Outcome | None = None
 
-    def begin(self, chamber: ChildProcess, *, stored: int) -> None:
-        """Go on with a chamber that was started from the store's checkpoint of this number."""
+    def begin(self, evaluator: ChildProcess, *, stored: int) -> None:
+        """Go on with an evaluator that was started from the store's checkpoint of this number."""
         self._journal.restart(stored=stored)
         self._begun.clear()
         self._unseen = None
-        self.chamber = chamber
+        self.evaluator = evaluator
         self._keep(self._call("begin"))
         self.view.open_rounds = self.store.counts(self.name).open
 
     def serve(self, jobs: Sequence[Job]) -> None:
-        """Serve what waits; `Unavailable` if the store is away, `ChildEnded` without a chamber."""
+        """Serve what waits; `Unavailable` without the store, `ChildEnded` without an evaluator."""
         of = {
             kind: [job for job in jobs if job.kind == kind]
             for kind in (*EACH, "reward", "ask", "tasks")
@@ -97,11 +97,11 @@ class Serving:
         for job in of["tasks"]:
             self._guard([job], partial(self._serve_tasks, job))
 
-    def require_chamber(self) -> ChildProcess:
-        """Return the chamber, or raise `ChildEnded`."""
-        if self.chamber is None or not self.chamber.process.is_alive():
+    def require_evaluator(self) -> ChildProcess:
+        """Return the evaluator, or raise `ChildEnded`."""
+        if self.evaluator is None or not self.evaluator.process.is_alive():
             raise ChildEnded("the tenant's process has ended")
-        return self.chamber
+        return self.evaluator
 
     def store_left_over(self) -> None:
         """Store what a commit that failed has left, or raise `Unavailable`."""
@@ -109,7 +109,7 @@ class Serving:
         self._show()
 
     def _guard(self, jobs: Sequence[Job], action: Callable[[], None]) -> None:
-        """Serve jobs; an error is theirs. Without the chamber, or the store, the turn ends."""
+        """Serve jobs; an error is theirs. Without the evaluator, or the store, the turn ends."""
         try:
             action()
         except (ChildEnded, Diverged):  # no fault of theirs: the turn tells them to try again
@@ -334,16 +334,16 @@ class Serving:
             number = self._journal.commit()
         except Unavailable:
             raise
-        except HelbaError as error:  # the store is not what this chamber goes on from
+        except HelbaError as error:  # the store is not what this evaluator goes on from
             raise Diverged(str(error)) from error
         if number is not None:
             self._call("settle", number)
 
     def _call(self, name: str, *arguments: object) -> Any:
-        return self.require_chamber().call(name, *arguments)
+        return self.require_evaluator().call(name, *arguments)
 
     def _compute(self, name: str, *arguments: object) -> Outcome:
-        """Call the chamber; what it cannot finish leaves a state that nobody can vouch for."""
+        """Call the evaluator; what it cannot finish leaves a state that nobody can vouch for."""
         try:
             outcome: Outcome = self._call(name, *arguments)
         except ChildEnded:

@@ -12,7 +12,7 @@ from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.messages import Receipt
 from helba.reference.protocol.server import Status
-from helba.service.chamber import Outcome
+from helba.service.evaluator import Outcome
 
 __all__ = ["View", "who_learns_what"]
 

@@ -130,7 +130,7 @@ def test_errors_of_the_key_do_not_show_at_the_last_level() -> None:
 def divide(
     errors: list[NDArray[np.float64]], secret: NDArray[np.float64], *, draws: int
 ) -> NDArray[np.float64]:
-    """What OpenFHE's division by P rounds off, as fractions of its primes; see `engine.reencryption`."""
+    """What OpenFHE's division by P rounds off, as fractions of its primes."""
     random, degree = np.random.default_rng(0), len(secret)
     twist = np.exp(1j * np.pi * np.arange(degree) / degree)
     values, total = np.fft.fft(secret * twist), np.zeros((draws, degree))

@@ -39,7 +39,7 @@ from helba.reference.planning.sizes import message_bytes, switching_key_bytes
 from helba.reference.planning.workload import inverse_steps, model_steps, root_steps, round_steps
 from helba.reference.twin.fast import FastTwin, default_sign
 from helba.ring.security import max_log2_qp
-from tests.engines import open_desk
+from tests.engines import open_keyed
 from tests.reference.circuits.circuit_checks import Refresher
 
 TOY = {"dim": 2, "arms": 2, "horizon": 130, "length": 5.5}
@@ -149,7 +149,7 @@ def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields):
     # OpenFHE itself checks the security level when the keys are made
     plan = make_plan(PlanRequest(**fields))
     settings = plan.request.settings()
-    desk = open_desk(scheme, parameters=plan.parameters, rotations=plan.rotations)
+    keyed = open_keyed(scheme, parameters=plan.parameters, rotations=plan.rotations)
     layout = ScoreLayout(dim=settings.dim, arms=settings.arms, form=plan.layout)
     rng = np.random.default_rng(1)
     contexts = rng.uniform(-1, 1, (settings.arms, settings.dim)) / math.sqrt(settings.dim)
@@ -157,7 +157,7 @@ def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields):
     riding = layout.form == "pairs"  # by arms the test would need a vector of its own
     start = max(0, plan.parameters.depth - plan.round_levels)
     packed = pack_contexts(layout, contexts=contexts, gamma=0.5, scale=10.0)
-    engine, refresh = desk.engine, Refresher(desk)
+    engine, refresh = keyed.engine, Refresher(keyed)
     with engine.count() as tally:
         differences = score_differences(
             engine,
@@ -174,7 +174,7 @@ def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields):
             rider=Rider(flip=1) if riding else None,
         )
         answer = run_steps(steps, refresh=refresh)
-        values = desk.open(answer)
+        values = keyed.open(answer)
     found = read_answer(layout, values=values, method=plan.method, riding=riding)
     assert answer.level == plan.parameters.depth
     assert refresh.count == plan.refreshes_per_round == 0
@@ -188,13 +188,13 @@ def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields):
 @pytest.mark.parametrize("scheme", ["simulate", pytest.param("ckks", marks=REAL)])
 def test_update_refreshes_as_often_as_planned(scheme):
     plan = make_plan(PlanRequest(**TOY))
-    desk = open_desk(scheme, parameters=plan.parameters, rotations=plan.rotations)
-    engine, matrices = desk.engine, MatrixLayout(dim=2, max_slots=plan.parameters.max_slots)
+    keyed = open_keyed(scheme, parameters=plan.parameters, rotations=plan.rotations)
+    engine, matrices = keyed.engine, MatrixLayout(dim=2, max_slots=plan.parameters.max_slots)
     certificate, refreshed = plan.certificates["inverse"], []
 
     def renew(vector):
         refreshed.append(vector.level)
-        return engine.refresh(vector, secret_key=desk.keys.secret)
+        return engine.refresh(vector, secret_key=keyed.keys.secret)
 
     V, g = np.array([[31.0, 4.0], [4.0, 9.0]]), np.array([3.0, -2.0])
     matrix = engine.encrypt(matrices.pack(V))
@@ -229,7 +229,7 @@ def test_update_refreshes_as_often_as_planned(scheme):
     assert len(refreshed) == plan.refreshes_per_update
     assert len(scoring.renewed) == chain.refreshes
     exact = pack_model(assembly.score, inverse=np.linalg.inv(V), estimate=np.linalg.solve(V, g))
-    opened = desk.open(model)[: len(exact)]
+    opened = keyed.open(model)[: len(exact)]
     assert np.allclose(opened, exact, atol=certificate.error)
 
 

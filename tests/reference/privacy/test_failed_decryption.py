@@ -12,7 +12,7 @@ from scipy import stats
 
 from helba.errors import EngineError
 from helba.reference.protocol.messages import Answer, TestReply
-from helba.reference.protocol.transcript import SERVER, Shape
+from tests.reference.privacy.transcript import SERVER, Shape
 from tests.reference.privacy.views import (
     PUBLIC,
     UPDATES,

@@ -21,11 +21,11 @@ from helba.reference.engine.vector import Body
 from helba.reference.protocol import server as server_module
 from helba.reference.protocol.ledger import Ledger
 from helba.reference.protocol.messages import TaskReply, TestReply
-from helba.reference.protocol.transcript import AUTHORITY, SERVER, Entry
 from helba.service.protocol.process import ServerProcess
 from helba.service.protocol.serverfiles import write_server_files
 from tests.engines import BOTH
 from tests.reference.engine.reading import read_polynomial
+from tests.reference.privacy.transcript import AUTHORITY, SERVER, Entry
 from tests.reference.privacy.views import Run, record
 from tests.reference.protocol.parties import MILD, TOY, Table, authority_of
 

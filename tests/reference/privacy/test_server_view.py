@@ -23,11 +23,11 @@ from helba.reference.engine.packing import unpack_words
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.frame import frame
 from helba.reference.protocol.messages import Ask
-from helba.reference.protocol.transcript import AUTHORITY, SERVER, Shape, Transcript
 from helba.service.protocol.snapshot import save_server
 from helba.service.protocol.vault import open_secret
 from tests.engines import BOTH
 from tests.reference.engine.tampering import open_sealed
+from tests.reference.privacy.transcript import AUTHORITY, SERVER, Shape, Transcript
 from tests.reference.privacy.views import (
     PUBLIC,
     UPDATES,

@@ -10,7 +10,8 @@ import pytest
 from helba.errors import DamagedData, Refused
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.bandit import ServerLink
-from helba.reference.protocol.transcript import (
+from helba.reference.protocol.user import User
+from tests.reference.privacy.transcript import (
     AUTHORITY,
     EVERYBODY,
     SERVER,
@@ -19,7 +20,6 @@ from helba.reference.protocol.transcript import (
     RecordedServer,
     Transcript,
 )
-from helba.reference.protocol.user import User
 from tests.reference.privacy.views import record
 from tests.reference.protocol.parties import TOY, authority_of
 

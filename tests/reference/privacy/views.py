@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.bandit import ReferenceBandit
 from helba.reference.protocol.server import Server
-from helba.reference.protocol.transcript import (
+from helba.reference.protocol.user import User
+from tests.reference.privacy.transcript import (
     AUTHORITY,
     RecordedAuthority,
     RecordedServer,
     Shape,
     Transcript,
 )
-from helba.reference.protocol.user import User
 from tests.reference.protocol.parties import TOY, Table, draw_contexts
 from tests.significance import PLAUSIBLE, PLAUSIBLE_ANEW
 

@@ -108,7 +108,7 @@ def started(folder: Path, **options: Any) -> ServerProcess:
     return ServerProcess(folder / "server", allow_insecure=True, **options)
 
 
-class Desk:
+class Players:
     """Plays users against a server."""
 
     def __init__(self, server: ServerProcess, *, scheme: str, keys: str = "own") -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from helba.problems.toy import Toy
-from helba.reference.engine.noisy import NoisyScheme
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.deployment import Deployment
+from tests.reference.noisy import NoisyScheme
 from tests.reference.protocol.parties import TOY, History, Table, plan_of, require_model
 from tests.reference.protocol.talking import TalkingTable, open_table
 

@@ -36,7 +36,7 @@ def message_bytes(kind: type[Message], *, length: int = 256) -> bytes:
 
 
 def body_of(kind: type[Message], *, user: bytes = USER) -> bytes:
-    """What the fake's gate takes for a message of that kind."""
+    """What the fake's reader takes for a message of that kind."""
     return kind.__name__.encode() + b"|" + user + b"|payload-that-nobody-logs"
 
 
@@ -82,7 +82,7 @@ class FakeTenant:
         return token_hash == hash_token(AUTHORITY_TOKEN)
 
     def processes(self) -> dict[str, int]:
-        return {"chamber": 1 << 30, "gate": 1 << 30}  # there are no such processes
+        return {"evaluator": 1 << 30, "reader": 1 << 30}  # there are no such processes
 
     def report(self) -> dict[str, Any]:
         self._note("report")

@@ -215,7 +215,7 @@ def test_rate_is_checked_before_the_body_is_read() -> None:
 
 
 @pytest.mark.parametrize("route", ["rounds", "rewards", "tests", "tasks"])
-def test_body_longer_than_any_message_does_not_reach_the_gate(route: str) -> None:
+def test_body_longer_than_any_message_does_not_reach_the_reader(route: str) -> None:
     tenant = FakeTenant()
     answer = as_user(app_of(tenant), "POST", route, content=bytes(MOST + 1))
     assert answer.status_code == 413

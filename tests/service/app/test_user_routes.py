@@ -47,7 +47,7 @@ def test_terms_are_a_notice() -> None:
         ("tasks", TaskReply, "task_reply", []),
     ],
 )
-def test_message_passes_the_gate_before_it_acts(route, kind, method, sent) -> None:
+def test_message_passes_the_reader_before_it_acts(route, kind, method, sent) -> None:
     tenant = FakeTenant()
     answer = as_user(app_of(tenant), "POST", route, content=body_of(kind), headers=BYTES)
     assert answer.status_code == 200
@@ -179,10 +179,10 @@ def test_message_in_the_name_of_another_user_is_forbidden() -> None:
         (DamagedData("the message is none"), 400),
         (Forbidden("revoked"), 403),
         (TooMany(3.2), 429),
-        (Unavailable("the gate is being started"), 503),
+        (Unavailable("the reader is being started"), 503),
     ],
 )
-def test_gate_says_why_a_message_does_not_pass(error: Exception, status: int) -> None:
+def test_reader_says_why_a_message_does_not_pass(error: Exception, status: int) -> None:
     tenant = FakeTenant()
     tenant.failing = {"check": error}
     answer = as_user(app_of(tenant), "POST", "rounds", content=ASK)

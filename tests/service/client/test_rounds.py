@@ -225,7 +225,7 @@ def test_round_whose_ask_a_proxy_refused_is_given_up_at_the_server_later(
     with pytest.raises(Rejected):
         client.recommend(ARMS)
     monkeypatch.setattr(sweep, "ANSWER_SECONDS", 0.0)
-    rounds = [each.round for each in client._shelf.rounds()]
+    rounds = [each.round for each in client._outbox.rounds()]
     fake.order("DELETE", rounds[0], "proxy 404")
     with pytest.raises(Rejected):
         client.flush()

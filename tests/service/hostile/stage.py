@@ -171,7 +171,7 @@ class Stage:
         self.tenancies = tenancies
 
     def children(self) -> frozenset[int]:
-        """The server's processes: a chamber and a gate of each tenant, and Python's own."""
+        """The server's processes: an evaluator and a reader of each tenant, and Python's own."""
         tasks = Path(f"/proc/{self.process}/task").iterdir()
         found = [each.joinpath("children").read_text().split() for each in tasks]
         return frozenset(int(pid) for each in found for pid in each)

@@ -126,7 +126,7 @@ def test_share_of_another_exchange_is_refused_and_the_task_stays(
         assert guest.earn(found.round, ARMS[found.arm], 0.5).counted
 
 
-def test_rotation_that_comes_again_leaves_the_gate(tmp_path: Path, store_url: str) -> None:
+def test_rotation_that_comes_again_leaves_the_reader(tmp_path: Path, store_url: str) -> None:
     with open_house(tmp_path / "s", url=store_url) as house:
         guest = house.enrol("a")
         guest.play(toy_rounds(2))

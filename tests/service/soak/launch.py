@@ -26,7 +26,7 @@ HOST = "127.0.0.1"
 
 def run_authority(*, folder: str, port: int, server: str, horizon: int) -> None:
     """Make the authority if there is none, and serve it to anybody."""
-    from helba.service.authority.desk import Desk
+    from helba.service.authority.enroller import Enroller
     from helba.service.authority.run import ServerAddress, serve_authority
     from helba.service.protocol.keystore import create_authority
     from tests.reference.protocol.parties import TOY, deployment_of
@@ -36,10 +36,10 @@ def run_authority(*, folder: str, port: int, server: str, horizon: int) -> None:
         request = replace(TOY, horizon=horizon)
         deployment = deployment_of(request, scheme="ckks")
         create_authority(home, deployment, passphrase=words)
-    desk = Desk(home, passphrase=words, open=True, allow_insecure=True)
+    enroller = Enroller(home, passphrase=words, open=True, allow_insecure=True)
     configure_logs("info", sys.stderr)
     serve_authority(
-        desk, server=ServerAddress(url=server), host=HOST, port=port, ready=lambda _: None
+        enroller, server=ServerAddress(url=server), host=HOST, port=port, ready=lambda _: None
     )
 
 

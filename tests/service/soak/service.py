@@ -32,9 +32,9 @@ WORDS = "only for this soak"
 START_SECONDS = 300.0
 LOOK_SECONDS = 0.02
 COMPLAINT = re.compile('Traceback|"unexpected error"|"status": 500')
-# Where a chamber has to compute for an answer.
+# Where an evaluator has to compute for an answer.
 USER_ROUTES = ("/rounds", "/rewards", "/tasks")
-VICTIMS = ("server", "authority", "chamber", "gate")
+VICTIMS = ("server", "authority", "evaluator", "reader")
 
 
 @dataclass(frozen=True, kw_only=True)

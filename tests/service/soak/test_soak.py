@@ -37,7 +37,7 @@ def test_crowd_meets_no_error_and_every_reward_counts_once(tmp_path: Path) -> No
     assert report["together"]["errors"] == {}
     assert report["acknowledged_rewards"] == report["rewards_in_the_statistics"] > 8
     assert report["speedup"] > 0
-    assert {"chamber-main", "front", "gate-main"} <= report["memory"].keys()
+    assert {"evaluator-main", "front", "reader-main"} <= report["memory"].keys()
 
 
 def test_memory_that_grows_is_told_from_memory_that_does_not() -> None:

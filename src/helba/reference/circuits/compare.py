@@ -44,8 +44,6 @@ __all__ = [
     "iterate_steps",
     "new_comp",
     "new_comp_steps",
-    "new_max",
-    "new_max_steps",
 ]
 
 
@@ -123,26 +121,6 @@ def new_comp_steps(
             engine, difference, n=n, iterations=count, output=half, levels_after=levels_after
         )
     )
-
-
-def new_max(
-    engine: Engine,
-    a: EncryptedVector,
-    *,
-    b: EncryptedVector,
-    error: float,
-    n: int = 1,
-    refresh: Refresh | None = None,
-) -> EncryptedVector:
-    """Run `new_max_steps`."""
-    return run_steps(new_max_steps(engine, a, b=b, error=error, n=n), refresh=refresh)
-
-
-def new_max_steps(
-    engine: Engine, a: EncryptedVector, *, b: EncryptedVector, error: float, n: int = 1
-) -> Steps[EncryptedVector]:
-    """Return max(a, b), slot by slot, for a, b in [0, 1]: at most `error` below, never above."""
-    return (yield from amax_steps(engine, [a, b], error=error, n=n))
 
 
 def amax(

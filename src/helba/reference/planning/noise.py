@@ -104,9 +104,9 @@ class NoiseModel:
         """How much a re-encryption at `level` may show of the errors of its key: a total variation.
 
         What the switch adds is distributed as if these errors were 0, but for a shift by the errors
-        over P (see `engine.reencryption`); of what is rounded to whole numbers a shift by x is seen with
-        probability |x| at most. The sum over the coefficients, each at `TAILS` standard deviations,
-        and twice that. It is for one vector: those of many add up.
+        over P (see `engine.reencryption`); of what is rounded to whole numbers a shift by x is seen
+        with probability |x| at most. The sum over the coefficients, each at `TAILS` standard
+        deviations, and twice that. It is for one vector: those of many add up.
         """
         errors = self._public_errors
         deviation = math.hypot(

@@ -1,6 +1,8 @@
 """Files of the authority's folder that need no passphrase: members, tokens, which keys count.
 
 `keystore` says what is in the folder; what is here reads and writes single files of it.
+
+Goes with the old service.
 """
 
 from __future__ import annotations

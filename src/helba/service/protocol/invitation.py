@@ -6,6 +6,8 @@ The code is a token (`tokens`), told to the user outside of this program. It is 
 key that comes with it: that key may come again with it, after an answer was lost or for a new
 token, and no other may. A name has one invitation at a time; who is revoked loses it. Who calls
 works on the authority's folder alone.
+
+Goes with the old service.
 """
 
 from __future__ import annotations

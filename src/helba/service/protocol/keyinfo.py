@@ -2,6 +2,8 @@
 
 The bytes are checked as far as that goes without the scheme: lengths, digest, description. Whether
 they are a key is known only when the scheme reads them.
+
+Goes with the old service.
 """
 
 from __future__ import annotations

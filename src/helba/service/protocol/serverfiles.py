@@ -16,6 +16,8 @@ are secrets of the server: only its owner can read them, and the folder is priva
 Every file appears whole or not at all; files that must change together do so one after the other. A
 server that finds a mixture does not start, and says why; writing the files again mends it. Files in
 users/ whose name is no id are nobody's, and are left alone.
+
+Goes with the old service.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ Keys are not in it: the users and their re-encryption keys come with the directo
 The bytes hold secrets of the server towards its users (masks, signs of tests and checks): they are
 its own file, never a message. Without the secret key, which the server does not have, they decrypt
 nothing.
+
+Goes with the old service.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The parts of a saved server: vectors, each once, and messages that are checked when read."""
+"""The parts of a saved server: vectors, each once, and messages that are checked when read.
+
+Goes with the old service.
+"""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ from scipy import stats
 from helba.errors import InvalidInput, WrongVector
 from helba.reference.engine import EncryptedVector, get_scheme
 from helba.reference.engine.chance import draw_uniform
-from helba.reference.engine.leaving import draw_coefficient_flood, draw_slot_flood
+from helba.reference.engine.reencryption import draw_coefficient_flood, draw_slot_flood
 from helba.reference.planning.noise import NoiseModel
 from helba.reference.planning.parameters import insecure_parameters
-from tests.engines import BOTH, Desk, open_desk
+from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.engine.reading import in_slots, read_polynomial, read_residues
 from tests.significance import PLAUSIBLE_ANEW
 
@@ -30,8 +30,8 @@ def numbers(slots: int = SLOTS, *, seed: int = 0) -> NDArray[np.float64]:
 
 
 @pytest.fixture(params=BOTH)
-def desk(request: pytest.FixtureRequest) -> Desk:
-    return open_desk(request.param, parameters=insecure_small)
+def keyed(request: pytest.FixtureRequest) -> Keyed:
+    return open_keyed(request.param, parameters=insecure_small)
 
 
 # -- what is drawn
@@ -63,37 +63,37 @@ def drawn_noise(count: int, *, slots: int, name: str) -> NDArray[np.float64]:
     return uniform + rest @ weights
 
 
-def exact_slots(desk: Desk, vector: EncryptedVector) -> NDArray[np.float64]:
+def exact_slots(keyed: Keyed, vector: EncryptedVector) -> NDArray[np.float64]:
     """What the vector holds, without the noise that OpenFHE adds when it decrypts."""
-    if desk.engine.name == "simulate":
-        return desk.open(vector)
-    coefficients = read_polynomial(desk.engine, vector, secret_key=desk.keys.secret)
+    if keyed.engine.name == "simulate":
+        return keyed.open(vector)
+    coefficients = read_polynomial(keyed.engine, vector, secret_key=keyed.keys.secret)
     scale = 2.0**insecure_small.scale_bits
     return in_slots(coefficients[None, :], slots=vector.slots, scale=scale)[0]
 
 
 @pytest.mark.parametrize("slots", [1, 8, 512])
 @pytest.mark.parametrize("level", [0, LAST])
-def test_every_slot_is_off_by_the_amount_at_most(desk: Desk, level: int, slots: int) -> None:
+def test_every_slot_is_off_by_the_amount_at_most(keyed: Keyed, level: int, slots: int) -> None:
     x = numbers(slots)
-    vector = desk.engine.encrypt(x, level=level)
-    made = [desk.engine.flood(vector, amount=AMOUNT) for _ in range(4)]
+    vector = keyed.engine.encrypt(x, level=level)
+    made = [keyed.engine.flood(vector, amount=AMOUNT) for _ in range(4)]
     assert {(each.level, each.slots, each.tag) for each in made} == {(level, slots, vector.tag)}
     allowed = AMOUNT + 4.0 * NoiseModel(insecure_small).encryption(slots)
-    off = np.abs([exact_slots(desk, each) - x for each in made])
+    off = np.abs([exact_slots(keyed, each) - x for each in made])
     assert AMOUNT / 100.0 < off.max() <= allowed
     # OpenFHE's decryption takes the flood for an error and adds as much again, Gaussian; in few
     # slots that can go beyond the amount
     if slots >= FEWEST_SLOTS_OF_ANSWERS:
-        assert np.abs([desk.open(each) - x for each in made]).max() <= allowed
-    np.testing.assert_allclose(desk.open(vector), x, rtol=0, atol=1e-6)  # as it was
+        assert np.abs([keyed.open(each) - x for each in made]).max() <= allowed
+    np.testing.assert_allclose(keyed.open(vector), x, rtol=0, atol=1e-6)  # as it was
 
 
-def test_noise_of_slots_is_what_was_promised(desk: Desk) -> None:
+def test_noise_of_slots_is_what_was_promised(keyed: Keyed) -> None:
     x = numbers()
-    vector = desk.engine.encrypt(x, level=LAST)
-    off = np.array([desk.open(desk.engine.flood(vector, amount=AMOUNT)) - x for _ in range(250)])
-    promised = drawn_noise(20_000, slots=SLOTS, name=desk.engine.name)
+    vector = keyed.engine.encrypt(x, level=LAST)
+    off = np.array([keyed.open(keyed.engine.flood(vector, amount=AMOUNT)) - x for _ in range(250)])
+    promised = drawn_noise(20_000, slots=SLOTS, name=keyed.engine.name)
     assert stats.ks_2samp(off.ravel(), promised).pvalue > PLAUSIBLE_ANEW
     # floods of one vector, and slots of one flood, have nothing to do with one another
     between = np.corrcoef(off[:-1].ravel(), off[1:].ravel())[0, 1]
@@ -103,29 +103,29 @@ def test_noise_of_slots_is_what_was_promised(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("amount", [0.0, -1.0, float("nan"), float("inf")])
-def test_amounts_that_are_none_are_refused(desk: Desk, amount: float) -> None:
+def test_amounts_that_are_none_are_refused(keyed: Keyed, amount: float) -> None:
     with pytest.raises(InvalidInput, match="amount"):
-        desk.engine.flood(desk.engine.encrypt(numbers()), amount=amount)
+        keyed.engine.flood(keyed.engine.encrypt(numbers()), amount=amount)
 
 
-def test_flooding_settles_counts_and_is_for_own_vectors(desk: Desk) -> None:
-    engine, x = desk.engine, numbers()
+def test_flooding_settles_counts_and_is_for_own_vectors(keyed: Keyed) -> None:
+    engine, x = keyed.engine, numbers()
     pending = engine.multiply(engine.encrypt(x), engine.encrypt(x))
     with engine.count() as done:
         flooded = engine.flood(pending, amount=AMOUNT)
     assert flooded.level == 1
     assert done.operations["flood", 1] == done.of("flood") == 1
-    assert np.abs(desk.open(flooded) - x * x).max() <= 1.01 * AMOUNT
+    assert np.abs(keyed.open(flooded) - x * x).max() <= 1.01 * AMOUNT
     stranger = get_scheme(engine.name).generate_pair(insecure_small)
     with pytest.raises(WrongVector):
         get_scheme(engine.name).engine(stranger.public).flood(pending, amount=AMOUNT)
 
 
-def flood_of(desk: Desk, vector: EncryptedVector) -> NDArray[np.float64]:
+def flood_of(keyed: Keyed, vector: EncryptedVector) -> NDArray[np.float64]:
     """What a flood adds to every coefficient, over the scale."""
-    flooded = desk.engine.flood(vector, amount=AMOUNT)
+    flooded = keyed.engine.flood(vector, amount=AMOUNT)
     after, before = (
-        read_polynomial(desk.engine, each, secret_key=desk.keys.secret)
+        read_polynomial(keyed.engine, each, secret_key=keyed.keys.secret)
         for each in (flooded, vector)
     )
     return (after - before) / 2.0**insecure_small.scale_bits
@@ -135,12 +135,12 @@ def flood_of(desk: Desk, vector: EncryptedVector) -> NDArray[np.float64]:
 def test_all_coefficients_get_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     from helba.reference.engine.ckks import engine as module
 
-    desk = open_desk("ckks", parameters=insecure_small)
-    vector = desk.engine.encrypt(numbers(), level=LAST)
+    keyed = open_keyed("ckks", parameters=insecure_small)
+    vector = keyed.engine.encrypt(numbers(), level=LAST)
     gap = insecure_small.ring_dim // (2 * SLOTS)
     unread = np.arange(insecure_small.ring_dim) % gap != 0
     bound = AMOUNT / (4.0 * SLOTS)
-    floods = [flood_of(desk, vector) for _ in range(3)]
+    floods = [flood_of(keyed, vector) for _ in range(3)]
     noise = np.concatenate([flood[unread] for flood in floods])
     assert stats.kstest(noise, "uniform", args=(-bound, 2 * bound)).pvalue > PLAUSIBLE_ANEW
     assert abs(noise.std() / (bound / np.sqrt(3.0)) - 1.0) < 0.05
@@ -153,7 +153,7 @@ def test_all_coefficients_get_noise(monkeypatch: pytest.MonkeyPatch) -> None:
         return np.zeros(count)
 
     monkeypatch.setattr(module, "draw_coefficient_flood", nothing)
-    bare = flood_of(desk, vector)[unread]
+    bare = flood_of(keyed, vector)[unread]
     fresh = NoiseModel(insecure_small).encryption(1)
     assert np.abs(bare).max() <= fresh
     assert bare.std() < 1e-3 * noise.std()
@@ -165,7 +165,7 @@ def test_flooding_makes_both_polynomials_anew(level: int) -> None:
     from helba.reference.engine.ckks.context import open_context
     from helba.ring.ckks.context import moduli_of
 
-    engine = open_desk("ckks", parameters=insecure_small).engine
+    engine = open_keyed("ckks", parameters=insecure_small).engine
     vector = engine.encrypt(numbers(), level=level)
     moduli = moduli_of(open_context(insecure_small))[: LAST + 1 - level]
     before = read_residues(engine, vector)

@@ -1,7 +1,7 @@
-"""Has what arrives read by a gate, and replaces the gate when it ends or the key is another.
+"""Has what arrives read by a reader, and replaces the reader when it ends or the key is another.
 
-One thread talks to the gate, so that the event loop never waits for it. What waits for the thread
-is limited as what waits for the chamber is.
+One thread talks to the reader, so that the event loop never waits for it. What waits for the thread
+is limited as what waits for the evaluator is.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import Any
 from helba.errors import DamagedData, Refused, RunFailed, Unavailable
 from helba.reference.protocol.enrolment import Enrolment
 from helba.service.failure import TooMany
-from helba.service.gate import Stranger, run_gate
 from helba.service.job import MOST_OF_ONE
 from helba.service.protocol.child import ChildEnded, ChildProcess, ChildTooSlow
 from helba.service.protocol.serverfiles import enrolment_path
 from helba.service.protocol.vault import read_private
+from helba.service.reader import Stranger, run_reader
 from helba.service.view import View
 
-__all__ = ["Gatekeeper"]
+__all__ = ["ReaderLink"]
 
 # How long a message or a key may be read.
-GATE_SECONDS = 60.0
+READER_SECONDS = 60.0
 
 
-class Gatekeeper:
-    """The gate of the deployment in `folder`; `view` says under which collective key it reads.
+class ReaderLink:
+    """The reader of the deployment in `folder`; `view` says under which collective key it reads.
 
     At most `most_waiting` checks wait, and `MOST_OF_ONE` of one user: more raise `Unavailable` or
     `TooMany`. Coroutines are for one event loop.
@@ -45,25 +45,25 @@ class Gatekeeper:
         self._folder = folder
         self._view = view
         self._allow_insecure = allow_insecure
-        self._gate: ChildProcess | None = None
+        self._reader: ChildProcess | None = None
         self._key: bytes | None = None  # the id of the collective key that it reads under
         self._most_waiting = most_waiting
         self._waiting: Counter[bytes | None] = Counter()  # by user, None for the authority
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"gate-{name}")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"reader-{name}")
 
     @property
     def process(self) -> int | None:
-        """The id of the gate's process, if there is one."""
-        gate = self._gate
-        return None if gate is None else gate.process.pid
+        """The id of the reader's process, if there is one."""
+        reader = self._reader
+        return None if reader is None else reader.process.pid
 
     def prepare(self) -> None:
-        """Let the gate know the collective key before it is needed."""
+        """Let the reader know the collective key before it is needed."""
         with suppress(RuntimeError):  # the tenant is stopping
             self._thread.submit(self._current)
 
     def stop(self) -> None:
-        """End the gate."""
+        """End the reader."""
         self._thread.submit(self._close).result()
         self._thread.shutdown()
 
@@ -104,12 +104,12 @@ class Gatekeeper:
     def _check(self, route: str, body: bytes, user: bytes) -> Any:
         try:
             return self._read("check", route, PickleBuffer(body), user)
-        except Stranger:  # data under its own key, which this gate has not seen yet
+        except Stranger:  # data under its own key, which this reader has not seen yet
             self._read("meet", PickleBuffer(self._public_key_of(user)))
         try:
             return self._read("check", route, PickleBuffer(body), user)
-        except Stranger:  # another gate had to take its place in between
-            raise Unavailable("the gate was started again: try again") from None
+        except Stranger:  # another reader had to take its place in between
+            raise Unavailable("the reader was started again: try again") from None
 
     def _public_key_of(self, user: bytes) -> bytes:
         path = enrolment_path(self._folder, user)
@@ -119,44 +119,44 @@ class Gatekeeper:
         return Enrolment.from_bytes(read_private(path), deployment=deployment).public_key
 
     def _read(self, call: str, *arguments: object) -> Any:
-        """Have something read; what takes the gate too long is damaged.
+        """Have something read; what takes the reader too long is damaged.
 
-        So is what ends the gate twice, unless somebody killed it.
+        So is what ends the reader twice, unless somebody killed it.
         """
         killed = False
         for _ in range(2):
             try:
-                gate = self._current()
+                reader = self._current()
             except RunFailed as error:
                 raise Unavailable(f"{error}: try again") from None
             try:
-                return gate.call(call, *arguments)
+                return reader.call(call, *arguments)
             except ChildTooSlow:
                 self._close()
                 raise DamagedData("the message cannot be read") from None
             except ChildEnded:
                 self._close()
-                killed = killed or gate.process.exitcode == -signal.SIGKILL
+                killed = killed or reader.process.exitcode == -signal.SIGKILL
         if killed:  # by the system or its operator: it may have nothing to do with the message
-            raise Unavailable("the gate was killed: try again")
+            raise Unavailable("the reader was killed: try again")
         raise DamagedData("the message cannot be read")
 
     def _current(self) -> ChildProcess:
-        """The gate that reads under the key that is served."""
-        if self._gate is None or self._key != self._view.key:
+        """The reader that reads under the key that is served."""
+        if self._reader is None or self._key != self._view.key:
             self._close()
             key = self._view.key  # first: the other may be newer, which the next call mends
             public = self._view.public_key
             if public is None:
                 raise Unavailable(f"the tenant is {self._view.state}: try again")
             arguments = (self._folder, self._allow_insecure, public)
-            self._gate = ChildProcess(
-                run_gate, *arguments, what="gate", seconds=GATE_SECONDS, replies=()
+            self._reader = ChildProcess(
+                run_reader, *arguments, what="reader", seconds=READER_SECONDS, replies=()
             )
             self._key = key
-        return self._gate
+        return self._reader
 
     def _close(self) -> None:
-        if self._gate is not None:
-            self._gate.close()
-            self._gate = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

@@ -3,10 +3,10 @@
 `helba keys` may work on the same folder: every enrolment takes the folder's lock, and what changed
 on disk since the last one is read first. An enrolment that returned is on disk, whole.
 
-Who comes is let in by an invitation, or, at an open desk, by a name that is free. Asking again with
-the same name and key is no error: an answer may have been lost, and the token of the last call
-counts. At an open desk this is all that protects a token: whoever has a user's public key may
-replace it. Open desks are for demonstrations.
+Who comes is let in by an invitation, or, with open enrolment, by a name that is free. Asking again
+with the same name and key is no error: an answer may have been lost, and the token of the last call
+counts. With open enrolment this is all that protects a token: whoever has a user's public key may
+replace it. It is for demonstrations.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from helba.service.protocol.serverfiles import write_server_files
 from helba.service.protocol.tokens import require_token_hash, write_token_hash
 from helba.service.protocol.vault import read_private
 
-__all__ = ["Desk"]
+__all__ = ["Enroller"]
 
 WAIT_SECONDS = 10.0
 # A user's public key is as long as the collective one, up to how well either packs.
@@ -63,7 +63,7 @@ class _Stamp:
     members: bytes
 
 
-class Desk:
+class Enroller:
     """An authority that stays open, in one folder; its calls are safe in any thread.
 
     Opening writes what the server's folder lacks. With `open`, names that nobody has or is invited
@@ -94,7 +94,7 @@ class Desk:
 
     def __repr__(self) -> str:
         way = "open" if self.open else "by invitation"
-        return f"<Desk of {self.deployment.fingerprint}, {way}>"
+        return f"<Enroller of {self.deployment.fingerprint}, {way}>"
 
     @property
     def server(self) -> Path:

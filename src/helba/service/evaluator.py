@@ -33,7 +33,7 @@ from helba.service.protocol.files import (
     read_deployment,
     read_public,
 )
-from helba.service.protocol.kept import KeptServer
+from helba.service.protocol.folderserver import FolderServer
 from helba.service.protocol.serverfiles import (
     admit_user,
     drop_rotation,
@@ -45,12 +45,12 @@ from helba.service.protocol.serverfiles import (
 from helba.service.protocol.snapshot import join_state
 from helba.service.protocol.vault import read_private, write_private
 
-__all__ = ["Chamber", "Outcome", "Reply", "Start", "run_chamber"]
+__all__ = ["Evaluator", "Outcome", "Reply", "Start", "run_evaluator"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What a chamber starts from: the last checkpoint that was stored, and the open rounds."""
+    """What an evaluator starts from: the last checkpoint that was stored, and the open rounds."""
 
     number: int = 0
     head: bytes | None = field(default=None, repr=False)
@@ -86,7 +86,7 @@ class Outcome:
     wants_help: bool
 
 
-class Chamber(KeptServer):
+class Evaluator(FolderServer):
     """The calls of the process."""
 
     def __init__(self, server: Server, *, folder: Path, start: Start) -> None:
@@ -298,12 +298,12 @@ class Chamber(KeptServer):
         )
 
 
-def run_chamber(pipe: Connection, folder: Path, allow_insecure: bool, start: Start) -> None:
+def run_evaluator(pipe: Connection, folder: Path, allow_insecure: bool, start: Start) -> None:
     """The process: open the folder and the state, then answer calls until told to stop."""
     prepare_child()
     give_memory_back()
     try:
-        chamber = _open(folder, allow_insecure=allow_insecure, start=start)
+        evaluator = _open(folder, allow_insecure=allow_insecure, start=start)
     except (HelbaError, OSError, ValueError) as error:
         fail_to_start(pipe, RunFailed(f"the tenant cannot start: {error}"))
         return
@@ -311,11 +311,13 @@ def run_chamber(pipe: Connection, folder: Path, allow_insecure: bool, start: Sta
         "begin ask fold receive help update_tasks round_tasks "
         "enrol introduce bar take_rotation settle forget public_key"
     )
-    calls: dict[str, Callable[..., Any]] = {name: getattr(chamber, name) for name in names.split()}
-    answer_calls(pipe, calls, what="tenant", finish=chamber.count)
+    calls: dict[str, Callable[..., Any]] = {
+        name: getattr(evaluator, name) for name in names.split()
+    }
+    answer_calls(pipe, calls, what="tenant", finish=evaluator.count)
 
 
-def _open(folder: Path, *, allow_insecure: bool, start: Start) -> Chamber:
+def _open(folder: Path, *, allow_insecure: bool, start: Start) -> Evaluator:
     waiting = folder / ROTATION
     if waiting.exists():  # end what broke off: the files of a rotation that was begun
         deployment = read_deployment(folder / DEPLOYMENT, allow_insecure=allow_insecure)
@@ -325,4 +327,4 @@ def _open(folder: Path, *, allow_insecure: bool, start: Start) -> Chamber:
             write_rotated_files(rotation, folder, deployment=deployment)
     state = None if start.head is None else join_state(start.head, start.parts)
     server = open_server(folder, allow_insecure=allow_insecure, state=state, lasting=True)
-    return Chamber(server, folder=folder, start=start)
+    return Evaluator(server, folder=folder, start=start)

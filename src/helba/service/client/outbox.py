@@ -28,13 +28,13 @@ from helba.service.protocol.vault import (
     write_private,
 )
 
-__all__ = ["FolderShelf", "KeptRound", "MemoryShelf", "Shelf", "check_round"]
+__all__ = ["FolderOutbox", "MemoryOutbox", "Outbox", "PendingRound", "check_round"]
 
 ROUNDS, REPORTS, REFUSED = "rounds", "reports", "refused"
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptRound:
+class PendingRound:
     """A round of this user; `arm` is None until it is answered, `reward` until it is reported.
 
     `key` is the id of the collective key that the report is under.
@@ -49,7 +49,7 @@ class KeptRound:
     key: str | None = None
 
     @classmethod
-    def from_json(cls, data: Any) -> KeptRound:
+    def from_json(cls, data: Any) -> PendingRound:
         """Return the round that `asdict` described, or raise `DamagedData`."""
         try:
             found = cls(**data)
@@ -62,18 +62,18 @@ class KeptRound:
         return found
 
 
-class Shelf(Protocol):
+class Outbox(Protocol):
     """Where a client keeps its rounds and reports."""
 
-    def put_round(self, round: KeptRound) -> None:
+    def put_round(self, round: PendingRound) -> None:
         """Keep a round, in place of what was kept of it."""
         ...
 
-    def find_round(self, round: str) -> KeptRound | None:
+    def find_round(self, round: str) -> PendingRound | None:
         """Return a round that is kept."""
         ...
 
-    def rounds(self) -> list[KeptRound]:
+    def rounds(self) -> list[PendingRound]:
         """Return all rounds, the oldest first."""
         ...
 
@@ -106,24 +106,24 @@ class Shelf(Protocol):
         ...
 
 
-class MemoryShelf:
+class MemoryOutbox:
     """Keeps everything until the process ends: for tests and load, not for rewards that matter."""
 
     def __init__(self) -> None:
-        self._rounds: dict[str, KeptRound] = {}
+        self._rounds: dict[str, PendingRound] = {}
         self._reports: dict[str, bytes] = {}
         self._refused: dict[str, str] = {}
-        self._aside: dict[str, tuple[KeptRound | None, bytes | None]] = {}
+        self._aside: dict[str, tuple[PendingRound | None, bytes | None]] = {}
 
-    def put_round(self, round: KeptRound) -> None:
+    def put_round(self, round: PendingRound) -> None:
         """Keep a round, in place of what was kept of it."""
         self._rounds[round.round] = round
 
-    def find_round(self, round: str) -> KeptRound | None:
+    def find_round(self, round: str) -> PendingRound | None:
         """Return a round that is kept."""
         return self._rounds.get(round)
 
-    def rounds(self) -> list[KeptRound]:
+    def rounds(self) -> list[PendingRound]:
         """Return all rounds, the oldest first."""
         return list(self._rounds.values())
 
@@ -166,7 +166,7 @@ class MemoryShelf:
         return dict(self._refused)
 
 
-class FolderShelf:
+class FolderOutbox:
     """Keeps rounds and reports in a user's folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -175,15 +175,15 @@ class FolderShelf:
             make_private_folder(folder / name)
             sweep_folder(folder / name)
 
-    def put_round(self, round: KeptRound) -> None:
+    def put_round(self, round: PendingRound) -> None:
         """Keep a round, in place of what was kept of it."""
         write_private(self._round(round.round), json.dumps(asdict(round)).encode())
 
-    def find_round(self, round: str) -> KeptRound | None:
+    def find_round(self, round: str) -> PendingRound | None:
         """Return a round that is kept."""
         return _read_round(self._round(round))
 
-    def rounds(self) -> list[KeptRound]:
+    def rounds(self) -> list[PendingRound]:
         """Return all rounds, the oldest first."""
         read = [_read_round(path) for path in (self._folder / ROUNDS).glob("*.json")]
         found = [each for each in read if each is not None]
@@ -285,16 +285,16 @@ def _read_if_there(path: Path) -> bytes | None:
         return None
 
 
-def _refused_round(data: Any) -> KeptRound | None:
+def _refused_round(data: Any) -> PendingRound | None:
     """The round that was set aside; None if no reward of it is known."""
     if not isinstance(data, dict) or data.get("reward") is None:
         return None
-    return KeptRound.from_json({name: data[name] for name in data if name != "reason"})
+    return PendingRound.from_json({name: data[name] for name in data if name != "reason"})
 
 
-def _read_round(path: Path) -> KeptRound | None:
+def _read_round(path: Path) -> PendingRound | None:
     data = _read_if_there(path)
     if data is None:
         return None
     with naming(path):
-        return KeptRound.from_json(read_json(path, data))
+        return PendingRound.from_json(read_json(path, data))

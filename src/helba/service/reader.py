@@ -4,7 +4,7 @@ Its memory holds the deployment and public keys: what breaks it takes nothing al
 sandbox: it has the account and the files of the front, so it confines crashes, not code. A
 message that passes is of the wanted kind, in the name of the user whose token came with it, with
 ciphertexts of the right form; the front only ever sees the plain fields. Keys that pass have the
-form of their kind; whether they lead from here to their user, the chamber sees.
+form of their kind; whether they lead from here to their user, the evaluator sees.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from helba.reference.protocol.profiles import profile_of
 from helba.service.protocol.child import answer_calls, fail_to_start, prepare_child
 from helba.service.protocol.files import DEPLOYMENT, read_deployment
 
-__all__ = ["KINDS", "Checked", "NotYours", "Stranger", "run_gate"]
+__all__ = ["KINDS", "Checked", "NotYours", "Stranger", "run_reader"]
 
 MOST_MET = 16  # users' own keys, where data arrives switched: some megabytes each
 
@@ -54,10 +54,10 @@ class Checked:
 
 
 class Stranger(HelbaError):
-    """A message under a key that the gate does not know yet."""
+    """A message under a key that the reader does not know yet."""
 
 
-class Gate:
+class Reader:
     """Reads what is sent to one deployment; `engine` is that of the collective key."""
 
     def __init__(self, deployment: Deployment, *, scheme: Scheme, engine: Engine) -> None:
@@ -174,7 +174,7 @@ class Gate:
         self._scheme.reencryption_key_from_bytes(data, parameters=parameters)
 
 
-def run_gate(pipe: Connection, folder: Path, allow_insecure: bool, public_key: bytes) -> None:
+def run_reader(pipe: Connection, folder: Path, allow_insecure: bool, public_key: bytes) -> None:
     """The process: open deployment and collective key, then answer calls until told to stop."""
     prepare_child()
     try:
@@ -185,13 +185,13 @@ def run_gate(pipe: Connection, folder: Path, allow_insecure: bool, public_key: b
             parameters=deployment.parameters,
             allow_insecure=allow_insecure,
         )
-        gate = Gate(deployment, scheme=scheme, engine=scheme.engine(public))
+        reader = Reader(deployment, scheme=scheme, engine=scheme.engine(public))
     except (HelbaError, OSError, ValueError) as error:
-        fail_to_start(pipe, RunFailed(f"the gate cannot start: {error}"))
+        fail_to_start(pipe, RunFailed(f"the reader cannot start: {error}"))
         return
     calls: dict[str, Callable[..., Any]] = {
-        "check": gate.check,
-        "meet": gate.meet,
-        "check_keys": gate.check_keys,
+        "check": reader.check,
+        "meet": reader.meet,
+        "check_keys": reader.check_keys,
     }
-    answer_calls(pipe, calls, what="gate")
+    answer_calls(pipe, calls, what="reader")

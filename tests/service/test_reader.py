@@ -1,4 +1,4 @@
-"""What arrives is read in the gate first: what cannot be read never reaches the chamber."""
+"""What arrives is read in the reader first: what cannot be read never reaches the evaluator."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from helba.errors import DamagedData, Refused
 from helba.reference.engine import get_scheme
 from helba.reference.protocol.messages import Ask, Report
-from helba.service.gate import MOST_MET, Gate, Stranger
 from helba.service.protocol.tokens import hash_token, make_token
+from helba.service.reader import MOST_MET, Reader, Stranger
 from tests.reference.protocol.parties import authority_of
 from tests.service.hostile.forging import Framed, broken_seals, is_framed
 from tests.service.tenants import TOY, Guest, House, open_house, require_statistics, toy_rounds
@@ -26,13 +26,13 @@ ARMS = [[0.9, 0.1], [-0.3, 0.6]]
 
 
 @contextmanager
-def silent_chamber(house: House) -> Iterator[None]:
-    """Nothing may be asked of the chamber."""
+def silent_evaluator(house: House) -> Iterator[None]:
+    """Nothing may be asked of the evaluator."""
     serving = house.tenant._loop._serving
     call = serving._call
 
     def refuse(name: str, *_: object) -> Any:
-        raise AssertionError(f"{name} reached the chamber")
+        raise AssertionError(f"{name} reached the evaluator")
 
     serving._call = refuse
     try:
@@ -47,7 +47,7 @@ def damaged_keys(data: bytes) -> Iterator[bytes]:
     framed = Framed.of(data) if is_framed(data) else None
     for index, part in enumerate((data,) if framed is None else framed.parts[:3]):
         for kind, changed in broken_seals(part, random.Random(index)):
-            if kind != "seal: tag":  # the key of somebody else, which the chamber tells
+            if kind != "seal: tag":  # the key of somebody else, which the evaluator tells
                 yield changed if framed is None else framed.with_part(index, changed)
 
 
@@ -72,7 +72,7 @@ def test_users_with_data_under_their_own_keys_are_served(
 
 @pytest.mark.ckks
 @pytest.mark.parametrize("kind", [Ask, Report])
-def test_damaged_ciphertexts_under_users_keys_do_not_reach_the_chamber(
+def test_damaged_ciphertexts_under_users_keys_do_not_reach_the_evaluator(
     tmp_path: Path, store_url: str, kind: type
 ) -> None:
     with open_house(tmp_path / "s", request=SWITCHED, scheme="ckks", url=store_url) as house:
@@ -82,7 +82,7 @@ def test_damaged_ciphertexts_under_users_keys_do_not_reach_the_chamber(
         verb = "ask" if kind is Ask else "reward"
         data = guest.make_ask(ARMS) if kind is Ask else guest.report(found.round, ARMS[0], 0.5)
         framed, tried = Framed.of(data), 0
-        with silent_chamber(house):
+        with silent_evaluator(house):
             for index, part in enumerate(framed.parts):
                 for _, changed in broken_seals(part, random.Random(index)):
                     with pytest.raises(DamagedData):
@@ -93,7 +93,7 @@ def test_damaged_ciphertexts_under_users_keys_do_not_reach_the_chamber(
 
 
 @pytest.mark.ckks
-def test_damaged_keys_do_not_reach_the_chamber(tmp_path: Path, store_url: str) -> None:
+def test_damaged_keys_do_not_reach_the_evaluator(tmp_path: Path, store_url: str) -> None:
     with open_house(tmp_path / "s", request=SWITCHED, scheme="ckks", url=store_url) as house:
         guest = house.enrol("a")
         inward = bring_key(guest)
@@ -107,7 +107,7 @@ def test_damaged_keys_do_not_reach_the_chamber(tmp_path: Path, store_url: str) -
         def introduce(data: bytes) -> Any:
             return tenant.introduce(guest.user.id, data)
 
-        with silent_chamber(house):
+        with silent_evaluator(house):
             for data, send in ((enrolment, enrol), (rotation, tenant.rotate), (inward, introduce)):
                 damaged = list(damaged_keys(data))
                 assert len(damaged) > 20
@@ -120,7 +120,7 @@ def test_damaged_keys_do_not_reach_the_chamber(tmp_path: Path, store_url: str) -
         guest.play(toy_rounds(1))
 
 
-def test_whose_key_is_revoked_is_refused_in_the_gate_too(tmp_path: Path, store_url: str) -> None:
+def test_whose_key_is_revoked_is_refused_in_the_reader_too(tmp_path: Path, store_url: str) -> None:
     with open_house(tmp_path / "s", request=SWITCHED, url=store_url) as house:
         guest = house.enrol("a")
         bring_key(guest)
@@ -130,18 +130,20 @@ def test_whose_key_is_revoked_is_refused_in_the_gate_too(tmp_path: Path, store_u
             guest.say(ask, Ask, "ask")
 
 
-def test_gate_knows_only_so_many_keys() -> None:
+def test_reader_knows_only_so_many_keys() -> None:
     authority = authority_of(SWITCHED, scheme="simulate")
     users = [authority.make_user(f"u{number}") for number in range(MOST_MET + 1)]
     scheme = get_scheme("simulate")
-    gate = Gate(authority.deployment, scheme=scheme, engine=scheme.engine(authority._keys.public))
+    reader = Reader(
+        authority.deployment, scheme=scheme, engine=scheme.engine(authority._keys.public)
+    )
     report = users[0].report(bytes(16), context=ARMS[0], reward=0.5)
     with pytest.raises(Stranger):
-        gate.check("rewards", report, users[0].id)
-    gate.meet(users[0].public_key_bytes())
-    assert gate.check("rewards", report, users[0].id)[0] == bytes(16)
+        reader.check("rewards", report, users[0].id)
+    reader.meet(users[0].public_key_bytes())
+    assert reader.check("rewards", report, users[0].id)[0] == bytes(16)
     for user in users[1:]:
-        gate.meet(user.public_key_bytes())
-    assert len(gate._own) == MOST_MET
+        reader.meet(user.public_key_bytes())
+    assert len(reader._own) == MOST_MET
     with pytest.raises(Stranger):
-        gate.check("rewards", report, users[0].id)
+        reader.check("rewards", report, users[0].id)

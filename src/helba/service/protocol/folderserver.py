@@ -1,4 +1,7 @@
-"""A server whose folder is in step with what it is told: who is enrolled, and what was counted."""
+"""A server whose folder is in step with what it is told: who is enrolled, and what was counted.
+
+Goes with the old service.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from helba.reference.protocol.server import Server
 from helba.service.protocol.serverfiles import drop_user, inward_path, write_enrolment, write_ledger
 from helba.service.protocol.vault import write_private
 
-__all__ = ["KeptServer"]
+__all__ = ["FolderServer"]
 
 
-class KeptServer:
+class FolderServer:
     """`server` and its `folder`. What the server refuses changes no file.
 
     A folder that is deleted after the start stays away.
