@@ -16,6 +16,7 @@ from helba.reference.protocol import learning
 from helba.reference.protocol.messages import Ask, Report
 from helba.service import evaluator
 from helba.service import tenant as tenants
+from helba.service.protocol import folderserver
 from tests.service.tenants import (
     Guest,
     open_house,
