@@ -5,7 +5,7 @@ import json
 import pytest
 
 from helba.cli import main
-from helba.reference.planning.calibration import calibration_path
+from helba.reference.planning.cost.calibration import calibration_path
 
 SHARES = ["plan", "--dim", "2", "--arms", "2", "--horizon", "130"]
 PLAN = [*SHARES, "--profile", "ciphertext"]

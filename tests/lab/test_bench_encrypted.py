@@ -6,9 +6,9 @@ from helba.lab.bench import encrypted as bench_encrypted
 from helba.lab.bench.encrypted import bench_keys, bench_ratio
 from helba.lab.bench.shares import bench_round, bench_throughput, bench_update
 from helba.lab.play.stopwatch import TimedServer
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Report, TaskReply
-from helba.reference.protocol.server import Status
+from helba.reference.protocol.serving.server import Status
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Report, TaskReply
 from tests.reference.protocol.parties import TOY, deployment_of
 
 CODEC, HELPER = Codec(deployment_of(TOY, scheme="simulate")), b"2" * 16

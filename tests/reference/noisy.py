@@ -1,9 +1,9 @@
 """The simulator with noise: values err as CKKS makes them err, by independent Gaussian numbers.
 
 `SimulatedEngine` carries bounds of the error beside exact values; over hundreds of updates such
-bounds say nothing. Here the errors themselves are drawn, of the size that `planning.noise` gives to
-encryption, rescaling and key switching, an eighth of its bound as standard deviation. It shows
-whether accuracy lasts, for horizons that are out of reach on ciphertexts. For tests.
+bounds say nothing. Here the errors themselves are drawn, of the size that `planning.bounds.noise`
+gives to encryption, rescaling and key switching, an eighth of its bound as standard deviation. It
+shows whether accuracy lasts, for horizons that are out of reach on ciphertexts. For tests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from helba.reference.engine.primitives import Array
 from helba.reference.engine.simulated import SimulatorScheme
 from helba.reference.engine.simulator import FRACTION_BITS, Clear, Masked, SimulatedEngine
 from helba.reference.engine.vector import Body
-from helba.reference.planning.noise import TAILS
+from helba.reference.planning.bounds.noise import TAILS
 
 __all__ = ["NoisyEngine", "NoisyScheme"]
 

@@ -19,8 +19,9 @@ import numpy as np
 from helba.problems.toy import Toy
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import (
+from helba.reference.protocol.user import User
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import (
     Answer,
     Ask,
     Receipt,
@@ -29,7 +30,6 @@ from helba.reference.protocol.messages import (
     TaskReply,
     TestReply,
 )
-from helba.reference.protocol.user import User
 from helba.service.protocol.serverfiles import write_server_files
 from helba.service.protocol.tokens import hash_token, make_token, write_authority_hash
 from helba.service.store import Store

@@ -13,7 +13,7 @@ import pytest
 
 from helba.errors import DamagedData, Refused
 from helba.reference.engine import get_scheme
-from helba.reference.protocol.messages import Ask, Report
+from helba.reference.protocol.wire.messages import Ask, Report
 from helba.service.protocol.tokens import hash_token, make_token
 from helba.service.reader import MOST_MET, Reader, Stranger
 from tests.reference.protocol.parties import authority_of

@@ -12,7 +12,7 @@ import pytest
 from helba.errors import DamagedData, Refused, Unavailable
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.messages import Answer, Ask, Report, TaskReply
+from helba.reference.protocol.wire.messages import Answer, Ask, Report, TaskReply
 from helba.service.failure import Forbidden, TooMany
 from helba.service.settings import Limits
 from helba.service.store import Store

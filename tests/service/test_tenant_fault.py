@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from helba.errors import Refused, RunFailed, Unavailable
-from helba.reference.protocol.messages import Ask, Report, TaskReply
+from helba.reference.protocol.wire.messages import Ask, Report, TaskReply
 from helba.service import serving, tenant
 from helba.service.failure import TooMany
 from helba.service.protocol.tokens import hash_token, make_token, read_token_hashes

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from helba.errors import DamagedData, InvalidInput, RunFailed, Unavailable
-from helba.reference.protocol.messages import Ask
+from helba.reference.protocol.wire.messages import Ask
 from helba.service import readerlink
 from helba.service.evaluator import Reply
 from helba.service.failure import TooMany

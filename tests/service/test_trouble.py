@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from helba.errors import RunFailed, Unavailable
-from helba.reference.protocol import learning
-from helba.reference.protocol.messages import Ask, Report
+from helba.reference.protocol.serving import learning
+from helba.reference.protocol.wire.messages import Ask, Report
 from helba.service import evaluator
 from helba.service import tenant as tenants
 from helba.service.protocol import folderserver

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import HelbaError, RunFailed
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.enrolment import Enrolment, Rotation, name_key
-from helba.reference.protocol.messages import Answer, Receipt, Refusal, Task, TaskReply
-from helba.reference.protocol.server import Server, Status
-from helba.reference.protocol.work import AnswerWork, OpenRound
+from helba.reference.protocol.serving.server import Server, Status
+from helba.reference.protocol.serving.work import AnswerWork, OpenRound
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Answer, Receipt, Refusal, Task, TaskReply
 from helba.service.checkpoint import Checkpoint, CheckpointWriter
 from helba.service.memory import give_memory_back
 from helba.service.protocol.child import answer_calls, fail_to_start, prepare_child

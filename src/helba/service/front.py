@@ -16,7 +16,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from helba.errors import Refused, Unavailable
-from helba.reference.protocol import messages
+from helba.reference.protocol.wire import messages
 from helba.service.failure import NotFound, Unauthorized, WrongType
 from helba.service.limit import BytesInFlight, RateLimiter, Share, reading_body
 from helba.service.link import TenantLink

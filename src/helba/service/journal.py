@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from helba.reference.protocol.server import Status
+from helba.reference.protocol.serving.server import Status
 from helba.service.checkpoint import Checkpoint
 from helba.service.evaluator import Outcome
 from helba.service.store import AnsweredRound, LedgerCounts, Store, UpdateRecord

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.messages import Message
+from helba.reference.protocol.wire.messages import Message
 from helba.service.meter import Histogram
 
 __all__ = ["OpenRound", "TenantLink"]

@@ -14,7 +14,7 @@ from fastapi import FastAPI, Path, Response
 from fastapi.responses import JSONResponse
 
 from helba.errors import Refused
-from helba.reference.protocol.messages import Ask, Report, TaskReply, TestReply
+from helba.reference.protocol.wire.messages import Ask, Report, TaskReply, TestReply
 from helba.service.body import pack_messages
 from helba.service.front import User, UserCaller, UserResponse
 from helba.service.limit import read_body

@@ -17,9 +17,9 @@ from pickle import PickleBuffer
 from typing import Any
 
 from helba.errors import HelbaError, Refused, RunFailed, Unavailable
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Report
-from helba.reference.protocol.rewards import NOT_YOURS, UNKNOWN_ROUND
+from helba.reference.protocol.serving.rewards import NOT_YOURS, UNKNOWN_ROUND
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Report
 from helba.service.evaluator import Outcome, Reply
 from helba.service.failure import NotFound, TooMany
 from helba.service.job import Job, chunks_of, user_of

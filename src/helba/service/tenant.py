@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import DamagedData, Refused, Unavailable
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Message
-from helba.reference.protocol.server import Status
+from helba.reference.protocol.serving.server import Status
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Message
 from helba.service.checkpoint import Checkpoint
 from helba.service.evaluator import Outcome, Reply, Start, run_evaluator
 from helba.service.failure import Forbidden

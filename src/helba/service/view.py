@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.messages import Receipt
-from helba.reference.protocol.server import Status
+from helba.reference.protocol.serving.server import Status
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Receipt
 from helba.service.evaluator import Outcome
 
 __all__ = ["View", "who_learns_what"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from helba.reference.engine import EncryptedVector
 from helba.reference.engine.simulator import SimulatedEngine
-from helba.reference.planning.cost import Cost
+from helba.reference.planning.cost.cost import Cost
 from tests.engines import Keyed
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from helba.reference.planning.matrix import MatrixLayout
+from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import Keyed, open_keyed
 

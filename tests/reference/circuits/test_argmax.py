@@ -8,21 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.reference.circuits.argmax import Rider, comparison_vector
-from helba.reference.circuits.scores import score_differences
+from helba.reference.circuits.comparison.argmax import Rider, comparison_vector
+from helba.reference.circuits.scores.scores import score_differences
 from helba.reference.engine.simulator import SimulatedEngine
 from helba.reference.numerics.argmax import argmax_levels, argmax_tolerance
 from helba.reference.numerics.argmax import comparison_vector as plain_comparison
 from helba.reference.numerics.sign import best_composition
-from helba.reference.planning.compare_cost import argmax_cost
-from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.score import ScoreLayout, choose_score_layout, score_cost
-from helba.reference.planning.score_packing import (
+from helba.reference.planning.cost.compare_cost import argmax_cost
+from helba.reference.planning.layout.score import ScoreLayout, choose_score_layout, score_cost
+from helba.reference.planning.layout.score_packing import (
     pack_contexts,
     pack_model,
     pack_trace,
     read_answer,
 )
+from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.twin.fast import default_sign
 from tests.engines import BOTH, open_keyed
 from tests.reference.circuits.circuit_checks import assert_uses_every_key, measure

@@ -8,10 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput, LevelsExhausted
-from helba.reference.circuits.compare import acomp, amax, iterate, iterate_steps, new_comp
+from helba.reference.circuits.comparison.compare import (
+    acomp,
+    amax,
+    iterate,
+    iterate_steps,
+    new_comp,
+)
 from helba.reference.engine.simulator import SimulatedEngine
 from helba.reference.numerics import compare as plain
-from helba.reference.planning.compare_cost import (
+from helba.reference.planning.cost.compare_cost import (
     acomp_cost,
     acomp_rotations,
     amax_cost,
@@ -19,9 +25,9 @@ from helba.reference.planning.compare_cost import (
     new_comp_cost,
     tie_growth,
 )
-from helba.reference.planning.cost import Cost
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.cost.polynomial import Affine
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.polynomial import Affine
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import Refresher, assert_close, measure
 

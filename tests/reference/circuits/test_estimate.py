@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helba.reference.circuits.estimate import compute_estimate, refine_estimate
-from helba.reference.planning.matrix_cost import estimate_cost, refinement_cost
+from helba.reference.circuits.algebra.estimate import compute_estimate, refine_estimate
+from helba.reference.planning.cost.matrix_cost import estimate_cost, refinement_cost
 from tests.engines import BOTH
 from tests.reference.circuits.circuit_checks import assert_close, measure
 from tests.reference.circuits.matrices import CASES, LARGE, open_matrix_desk, random_design

@@ -5,14 +5,14 @@ import pytest
 
 from helba.errors import InvalidInput, LevelsExhausted
 from helba.numerics import inverse as clear_inverse
-from helba.reference.circuits.inverse import cold_bound, invert_cold, invert_warm
+from helba.reference.circuits.algebra.inverse import cold_bound, invert_cold, invert_warm
+from helba.reference.circuits.algebra.matrix import multiply_matrices, squared_norm
+from helba.reference.circuits.algebra.rows import spread_columns
 from helba.reference.circuits.levels import sink
-from helba.reference.circuits.matrix import multiply_matrices, squared_norm
-from helba.reference.circuits.rows import spread_columns
-from helba.reference.engine.refresh import REFRESH_LEVELS
+from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
 from helba.reference.engine.simulator import SimulatedEngine
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.matrix_cost import cold_cost, warm_cost
+from helba.reference.planning.cost.matrix_cost import cold_cost, warm_cost
+from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import Refresher, assert_uses_every_key, measure

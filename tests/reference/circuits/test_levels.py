@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 from helba.errors import LevelsExhausted
-from helba.reference.circuits.inverse import invert_cold_steps, invert_warm, invert_warm_steps
+from helba.reference.circuits.algebra.inverse import (
+    invert_cold_steps,
+    invert_warm,
+    invert_warm_steps,
+)
+from helba.reference.circuits.comparison.root import square_root_steps
 from helba.reference.circuits.levels import Renewal, Steps, run_steps, with_levels
-from helba.reference.circuits.root import square_root_steps
 from helba.reference.engine import EncryptedVector
-from helba.reference.engine.refresh import REFRESH_LEVELS
-from helba.reference.planning.matrix import MatrixLayout
+from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
+from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import Refresher, measure

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from helba.errors import LevelsExhausted
-from helba.reference.circuits.jiang import jiang_product
-from helba.reference.circuits.matrix import (
+from helba.reference.circuits.algebra.jiang import jiang_product
+from helba.reference.circuits.algebra.matrix import (
     matrix_product,
     multiply_matrices,
     residual,
     squared_norm,
 )
-from helba.reference.planning.cost import Cost
-from helba.reference.planning.jiang import JiangLayout
-from helba.reference.planning.matrix_cost import residual_cost, squared_norm_cost
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.cost.matrix_cost import residual_cost, squared_norm_cost
+from helba.reference.planning.layout.jiang import JiangLayout
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import BOTH, open_keyed
 from tests.reference.circuits.circuit_checks import assert_close, assert_uses_every_key, measure

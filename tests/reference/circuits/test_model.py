@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from helba.errors import InvalidInput
-from helba.reference.circuits.model import assemble_model
-from helba.reference.circuits.scores import score_differences
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.model import ModelAssembly
+from helba.reference.circuits.scores.model import assemble_model
+from helba.reference.circuits.scores.scores import score_differences
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.model import ModelAssembly
+from helba.reference.planning.layout.score import ScoreLayout, choose_score_layout
+from helba.reference.planning.layout.score_packing import pack_contexts, pack_model
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.score import ScoreLayout, choose_score_layout
-from helba.reference.planning.score_packing import pack_contexts, pack_model
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import assert_close, assert_uses_every_key, measure
 from tests.reference.circuits.matrices import CASES, open_matrix_desk, random_design

@@ -20,17 +20,22 @@ from helba.reference.circuits.paper_round import (
     paper_test_steps,
     paper_update_steps,
 )
-from helba.reference.engine.refresh import REFRESH_LEVELS
+from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
 from helba.reference.numerics.compare import acomp, iterate, new_comp
 from helba.reference.numerics.root import square_root
-from helba.reference.planning.chain import cut_chain
-from helba.reference.planning.cost import Cost
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.paper_packing import PaperIndex, PaperLayout, PaperRoot, paper_index
-from helba.reference.planning.paper_workload import (
+from helba.reference.planning.cost.chain import cut_chain
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.cost.paper_workload import (
     paper_inverse_steps,
     paper_round_steps,
     paper_test_gap,
+)
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.paper_packing import (
+    PaperIndex,
+    PaperLayout,
+    PaperRoot,
+    paper_index,
 )
 from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.planner import make_plan

@@ -9,10 +9,16 @@ from hypothesis import strategies as st
 from numpy.polynomial import chebyshev
 
 from helba.errors import LevelsExhausted
-from helba.reference.circuits.polynomial import evaluate_affine, evaluate_polynomial
+from helba.reference.circuits.comparison.polynomial import evaluate_affine, evaluate_polynomial
 from helba.reference.numerics.evaluation import cost_of_degree, evaluation_order
+from helba.reference.planning.cost.polynomial import (
+    PLAIN,
+    SLOTWISE,
+    Affine,
+    polynomial_cost,
+    schedule,
+)
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.polynomial import PLAIN, SLOTWISE, Affine, polynomial_cost, schedule
 from tests.engines import BOTH, open_keyed
 from tests.reference.circuits.circuit_checks import assert_close, measure
 

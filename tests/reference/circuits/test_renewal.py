@@ -11,8 +11,12 @@ from helba.errors import InvalidInput, LevelsExhausted, MissingKey, WrongVector
 from helba.reference.circuits.levels import run_steps, with_levels
 from helba.reference.circuits.renewal import bootstrap_renewal
 from helba.reference.engine import get_scheme
-from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error, renewal_exponent
-from helba.reference.planning.chain import REFRESH_LEVELS
+from helba.reference.planning.bounds.bootstrap import (
+    BOOTSTRAP_LEVELS,
+    bootstrap_error,
+    renewal_exponent,
+)
+from helba.reference.planning.cost.chain import REFRESH_LEVELS
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import BOTH, Keyed, open_keyed
 

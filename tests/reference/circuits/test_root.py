@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.reference.circuits.root import square_root
+from helba.reference.circuits.comparison.root import square_root
 from helba.reference.engine.simulator import SimulatedEngine
 from helba.reference.numerics.root import root_error, root_levels
-from helba.reference.planning.compare_cost import root_cost
+from helba.reference.planning.cost.compare_cost import root_cost
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import BOTH, open_keyed
 from tests.reference.circuits.circuit_checks import Refresher, assert_close, measure

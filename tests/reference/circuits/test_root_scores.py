@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 
 from helba.bandits.settings import Settings
 from helba.errors import InvalidInput
-from helba.reference.circuits.argmax import Rider, comparison_steps
+from helba.reference.circuits.comparison.argmax import Rider, comparison_steps
 from helba.reference.circuits.levels import run_steps
-from helba.reference.circuits.root_scores import root_score_steps
+from helba.reference.circuits.scores.root_scores import root_score_steps
 from helba.reference.numerics.argmax import comparison_vector as plain_comparison
 from helba.reference.numerics.root import root_levels, square_root
 from helba.reference.numerics.sign import best_composition
-from helba.reference.planning.compare_cost import argmax_cost
-from helba.reference.planning.cost import Cost
-from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.plan import Plan
-from helba.reference.planning.planner import make_plan
-from helba.reference.planning.request import PlanRequest
-from helba.reference.planning.root_packing import RootScale, pack_root_contexts, root_scale
-from helba.reference.planning.score import ScoreLayout
-from helba.reference.planning.score_packing import (
+from helba.reference.planning.cost.compare_cost import argmax_cost
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.cost.workload import round_steps
+from helba.reference.planning.layout.root_packing import RootScale, pack_root_contexts, root_scale
+from helba.reference.planning.layout.score import ScoreLayout
+from helba.reference.planning.layout.score_packing import (
     pack_contexts,
     pack_model,
     pack_trace,
     read_answer,
 )
-from helba.reference.planning.workload import round_steps
+from helba.reference.planning.parameters import insecure_parameters
+from helba.reference.planning.plan import Plan
+from helba.reference.planning.planner import make_plan
+from helba.reference.planning.request import PlanRequest
 from helba.reference.twin.fast import FastTwin
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import Refresher, measure

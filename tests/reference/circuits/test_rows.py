@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helba.reference.circuits.rows import multiply_rows, spread_columns
-from helba.reference.planning.matrix_cost import row_product_cost
+from helba.reference.circuits.algebra.rows import multiply_rows, spread_columns
+from helba.reference.planning.cost.matrix_cost import row_product_cost
 from tests.reference.circuits.circuit_checks import assert_close, measure
 from tests.reference.circuits.matrices import CASES, LARGE, open_matrix_desk, random_matrices
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.reference.circuits.packing import cyclic_sum
-from helba.reference.circuits.scores import score_differences, sum_features
-from helba.reference.planning.packing import cyclic_cost, cyclic_stages
+from helba.reference.circuits.algebra.packing import cyclic_sum
+from helba.reference.circuits.scores.scores import score_differences, sum_features
+from helba.reference.planning.layout.packing import cyclic_cost, cyclic_stages
+from helba.reference.planning.layout.score import ScoreLayout, score_cost
+from helba.reference.planning.layout.score_packing import pack_contexts, pack_model, pack_trace
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.score import ScoreLayout, score_cost
-from helba.reference.planning.score_packing import pack_contexts, pack_model, pack_trace
 from tests.engines import BOTH, open_keyed
 from tests.reference.circuits.circuit_checks import assert_close, measure
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helba.reference.circuits.check import squared_change
+from helba.reference.circuits.algebra.check import squared_change
 from helba.reference.circuits.levels import run_steps
-from helba.reference.circuits.scoring import Scoring, scoring_steps
+from helba.reference.circuits.scores.scoring import Scoring, scoring_steps
 from helba.reference.engine import EncryptedVector
-from helba.reference.engine.refresh import REFRESH_LEVELS
-from helba.reference.planning.chain import Chain, cut_chain
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.model import ModelAssembly
+from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
+from helba.reference.planning.cost.chain import Chain, cut_chain
+from helba.reference.planning.cost.workload import model_steps
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.model import ModelAssembly
+from helba.reference.planning.layout.score import ScoreLayout
+from helba.reference.planning.layout.score_packing import pack_model
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.score import ScoreLayout
-from helba.reference.planning.score_packing import pack_model
-from helba.reference.planning.workload import model_steps
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import Refresher
 from tests.reference.circuits.matrices import open_matrix_desk, random_design

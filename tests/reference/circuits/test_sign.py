@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helba.reference.circuits.sign import evaluate_sign, evaluate_sign_affine
+from helba.reference.circuits.comparison.sign import evaluate_sign, evaluate_sign_affine
 from helba.reference.numerics.sign import best_composition
+from helba.reference.planning.cost.polynomial import Affine, sign_cost
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.polynomial import Affine, sign_cost
 from helba.reference.twin.fast import default_sign
 from tests.engines import BOTH, open_keyed
 from tests.reference.circuits.circuit_checks import assert_close, measure

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import WrongVector
-from helba.reference.circuits.argmax import Rider
-from helba.reference.circuits.trace import scaled_trace, trace_test
+from helba.reference.circuits.comparison.argmax import Rider
+from helba.reference.circuits.scores.trace import scaled_trace, trace_test
 from helba.reference.numerics.sign import best_composition
-from helba.reference.planning.compare_cost import trace_cost, trace_rotations
-from helba.reference.planning.matrix import MatrixLayout
+from helba.reference.planning.cost.compare_cost import trace_cost, trace_rotations
+from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import assert_close, assert_uses_every_key, measure

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from helba.reference.engine import EncryptedVector, Engine, KeyPair, Scheme, get_scheme
 from helba.reference.engine.keys import ReencryptionKey
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.planning.bounds.noise import NoiseModel
 from helba.reference.planning.parameters import Parameters, insecure_parameters
 from tests.engines import Keyed, open_keyed
 

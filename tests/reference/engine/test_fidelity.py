@@ -188,7 +188,7 @@ def test_what_wraps_around_in_ckks_is_refused_by_the_simulator() -> None:
 
 def test_bootstrapping_lands_where_planned() -> None:
     from helba.reference.engine import get_scheme
-    from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
+    from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
 
     parameters = insecure_parameters(
         ring_dim=1 << 11, depth=15, scale_bits=50, digits=3, secret="sparse"

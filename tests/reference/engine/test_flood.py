@@ -11,7 +11,7 @@ from helba.errors import InvalidInput, WrongVector
 from helba.reference.engine import EncryptedVector, get_scheme
 from helba.reference.engine.chance import draw_uniform
 from helba.reference.engine.reencryption import draw_coefficient_flood, draw_slot_flood
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.planning.bounds.noise import NoiseModel
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.engine.reading import in_slots, read_polynomial, read_residues

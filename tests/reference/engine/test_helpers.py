@@ -11,11 +11,11 @@ from scipy import stats
 
 from helba.errors import DamagedData, LevelsExhausted, MissingKey, WrongVector
 from helba.reference.engine import Engine, KeyPair, Scheme, get_scheme
+from helba.reference.engine.exchanges.opening import OPENING_FLOOD
 from helba.reference.engine.keys import Recipient
-from helba.reference.engine.opening import OPENING_FLOOD
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.planning.bounds.noise import NoiseModel
+from helba.reference.planning.bounds.precision import renewal_error
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.precision import renewal_error
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.engine.reading import read_polynomial
 from tests.reference.engine.switching import SLOTS, insecure_small, numbers

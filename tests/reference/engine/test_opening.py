@@ -11,7 +11,7 @@ from scipy import stats
 
 from helba.errors import DamagedData, EngineError, InvalidInput, LevelsExhausted, WrongVector
 from helba.reference.engine import PendingOpening, PendingRefresh, get_scheme
-from helba.reference.engine.opening import OPENING_FLOOD, draw_flood
+from helba.reference.engine.exchanges.opening import OPENING_FLOOD, draw_flood
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import BOTH, Keyed, new_keyed, open_keyed
 from tests.reference.engine.processes import run_module

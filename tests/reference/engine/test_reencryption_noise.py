@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from helba.reference.engine.keys import PublicKey, ReencryptionKey, SecretKey
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.planning.bounds.noise import NoiseModel
 from helba.reference.planning.parameters import Parameters, insecure_parameters
 from tests.reference.engine.reading import in_slots, read_polynomial
 from tests.reference.engine.switching import (

@@ -10,7 +10,7 @@ import pytest
 
 from helba.errors import DamagedData, WrongVector
 from helba.reference.engine import EncryptedVector, get_scheme
-from helba.reference.engine.envelope import FORMAT_VERSION, HEADER
+from helba.reference.engine.wire.envelope import FORMAT_VERSION, HEADER
 from helba.reference.planning.parameters import Parameters, insecure_parameters
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.engine.tampering import open_sealed
@@ -302,7 +302,7 @@ def test_parameters_that_claim_too_much_are_refused(keyed: Keyed, scheme: str) -
 def test_parameters_that_break_their_own_check_are_refused(
     keyed: Keyed, scheme: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from helba.reference.engine import description
+    from helba.reference.engine.wire import description
 
     def fail(**_: object) -> Parameters:
         raise error

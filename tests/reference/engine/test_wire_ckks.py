@@ -9,7 +9,7 @@ import pytest
 
 from helba.errors import DamagedData, EngineError
 from helba.reference.engine import get_scheme
-from helba.reference.engine.packing import pack_words, unpack_words
+from helba.reference.engine.wire.packing import pack_words, unpack_words
 from helba.reference.planning.parameters import Parameters, insecure_parameters
 from tests.engines import Keyed, open_keyed
 from tests.reference.engine.tampering import open_sealed
@@ -145,7 +145,7 @@ def test_payload_that_unpacks_to_another_size_is_refused(keyed: Keyed) -> None:
 
 @pytest.mark.parametrize("level", [0, 6])
 def test_payload_shorter_than_residues_can_be_is_refused_unread(keyed: Keyed, level: int) -> None:
-    from helba.reference.engine import packing
+    from helba.reference.engine.wire import packing
 
     data = keyed.engine.vector_to_bytes(keyed.engine.encrypt(np.ones(SLOTS), level=level))
     count = 2 * (insecure_small.depth + 1 - level) * insecure_small.ring_dim

@@ -11,7 +11,7 @@ import pytest
 
 from helba.errors import DamagedData, EngineError, WrongVector
 from helba.reference.engine import get_scheme
-from helba.reference.engine.packing import pack_words, unpack_words
+from helba.reference.engine.wire.packing import pack_words, unpack_words
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import open_keyed
 from tests.reference.engine.keeping import (

@@ -6,37 +6,42 @@ import numpy as np
 import pytest
 
 from helba.errors import InvalidInput
-from helba.reference.circuits.argmax import Rider, comparison_steps
-from helba.reference.circuits.estimate import compute_estimate, refine_estimate
-from helba.reference.circuits.inverse import invert_warm
+from helba.reference.circuits.algebra.estimate import compute_estimate, refine_estimate
+from helba.reference.circuits.algebra.inverse import invert_warm
+from helba.reference.circuits.comparison.argmax import Rider, comparison_steps
 from helba.reference.circuits.levels import run_steps
-from helba.reference.circuits.model import assemble_model
 from helba.reference.circuits.renewal import bootstrap_renewal
-from helba.reference.circuits.scores import score_differences
-from helba.reference.circuits.scoring import scoring_steps
+from helba.reference.circuits.scores.model import assemble_model
+from helba.reference.circuits.scores.scores import score_differences
+from helba.reference.circuits.scores.scoring import scoring_steps
 from helba.reference.engine import get_scheme
-from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS
-from helba.reference.planning.chain import Step, cut_chain, levels_of
-from helba.reference.planning.compare_cost import argmax_cost, root_cost
-from helba.reference.planning.cost import Cost
-from helba.reference.planning.draft import EXCHANGE_SECONDS
-from helba.reference.planning.extent import count_updates
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.matrix_cost import estimate_cost, refinement_cost, warm_cost
-from helba.reference.planning.model import ModelAssembly
-from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.planner import make_plan
-from helba.reference.planning.precision import (
+from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS
+from helba.reference.planning.bounds.extent import count_updates
+from helba.reference.planning.bounds.precision import (
     GOOD_INVERSE_ERROR,
     plan_inverse,
     renewal_bounds,
     trace_reach,
 )
+from helba.reference.planning.cost.chain import Step, cut_chain, levels_of
+from helba.reference.planning.cost.compare_cost import argmax_cost, root_cost
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.cost.matrix_cost import estimate_cost, refinement_cost, warm_cost
+from helba.reference.planning.cost.workload import (
+    inverse_steps,
+    model_steps,
+    root_steps,
+    round_steps,
+)
+from helba.reference.planning.draft import EXCHANGE_SECONDS
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.model import ModelAssembly
+from helba.reference.planning.layout.score import ScoreLayout, score_cost
+from helba.reference.planning.layout.score_packing import pack_contexts, pack_model, read_answer
+from helba.reference.planning.parameters import insecure_parameters
+from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
-from helba.reference.planning.score import ScoreLayout, score_cost
-from helba.reference.planning.score_packing import pack_contexts, pack_model, read_answer
 from helba.reference.planning.sizes import message_bytes, switching_key_bytes
-from helba.reference.planning.workload import inverse_steps, model_steps, root_steps, round_steps
 from helba.reference.twin.fast import FastTwin, default_sign
 from helba.ring.security import max_log2_qp
 from tests.engines import open_keyed
@@ -363,7 +368,7 @@ def test_more_scale_bits_promise_more():
 @pytest.mark.parametrize("bonus", ["quadratic", "sqrt"])
 def test_a_machine_twice_as_slow_takes_twice_as_long(bonus):
     """But for the exchanges with users, which take as long as the way to them."""
-    from helba.reference.planning.calibration import Calibration, shipped_calibration
+    from helba.reference.planning.cost.calibration import Calibration, shipped_calibration
 
     shipped = shipped_calibration()
     slow = Calibration(

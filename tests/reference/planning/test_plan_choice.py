@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from helba.reference.planning.cost.paper_workload import paper_tie_noise
 from helba.reference.planning.draft import LEAST_COVER, MOST_TIE_NOISE
-from helba.reference.planning.paper_workload import paper_tie_noise
 from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest

@@ -7,13 +7,11 @@ import pytest
 
 from helba.errors import InvalidInput
 from helba.numerics.inverse import plan_warm_start
-from helba.reference.circuits.matrix import matrix_product
-from helba.reference.circuits.sign import evaluate_sign
-from helba.reference.planning.bootstrap import bootstrap_error
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.noise import NoiseModel
-from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.precision import (
+from helba.reference.circuits.algebra.matrix import matrix_product
+from helba.reference.circuits.comparison.sign import evaluate_sign
+from helba.reference.planning.bounds.bootstrap import bootstrap_error
+from helba.reference.planning.bounds.noise import NoiseModel
+from helba.reference.planning.bounds.precision import (
     comparison_noise,
     estimate_error,
     inverse_noise,
@@ -21,6 +19,8 @@ from helba.reference.planning.precision import (
     renewal_bounds,
     renewal_error,
 )
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.request import PlanRequest
 from helba.reference.twin.fast import default_sign
 from tests.engines import BOTH, open_keyed

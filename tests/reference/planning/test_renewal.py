@@ -13,8 +13,7 @@ from helba.bandits.settings import Settings
 from helba.errors import InvalidInput
 from helba.numerics.inverse import WarmStart, plan_warm_start
 from helba.reference.numerics.composite import CompositeSign
-from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.precision import (
+from helba.reference.planning.bounds.precision import (
     COMFORTABLE_INVERSE,
     GOOD_INVERSE_ERROR,
     comparison_noise,
@@ -24,6 +23,7 @@ from helba.reference.planning.precision import (
     renewal_error,
     trace_reach,
 )
+from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.request import PlanRequest
 from helba.reference.twin.fast import default_sign
 

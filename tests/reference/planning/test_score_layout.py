@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.reference.planning.cost import Cost
-from helba.reference.planning.packing import cyclic_cost, cyclic_stages, next_power_of_two
-from helba.reference.planning.score import ScoreLayout, choose_score_layout, score_cost
-from helba.reference.planning.score_packing import (
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.layout.packing import cyclic_cost, cyclic_stages, next_power_of_two
+from helba.reference.planning.layout.score import ScoreLayout, choose_score_layout, score_cost
+from helba.reference.planning.layout.score_packing import (
     pack_contexts,
     pack_model,
     pack_trace,

@@ -11,7 +11,7 @@ from scipy import stats
 from helba.reference.engine.chance import draw_uniform
 from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.request import PlanRequest
-from helba.reference.protocol import profile
+from helba.reference.protocol.profiles import profile
 from tests.engines import BOTH, open_keyed
 from tests.reference.privacy.views import Array, plausible
 from tests.reference.protocol.parties import MILD

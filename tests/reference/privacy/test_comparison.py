@@ -17,10 +17,10 @@ import pytest
 from scipy import stats
 
 from helba.bandits.radius import quadratic_range
-from helba.reference.circuits import argmax
+from helba.reference.circuits.comparison import argmax
 from helba.reference.engine.reencryption import draw_coefficient_flood, draw_slot_flood
 from helba.reference.numerics.argmax import Disclosure, comparison_vector, disclosure
-from helba.reference.planning.polynomial import PLAIN
+from helba.reference.planning.cost.polynomial import PLAIN
 from helba.reference.planning.request import PlanRequest
 from tests.engines import BOTH
 from tests.reference.privacy.views import Array, decrypted

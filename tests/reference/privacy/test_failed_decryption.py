@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from helba.errors import EngineError
-from helba.reference.protocol.messages import Answer, TestReply
+from helba.reference.protocol.wire.messages import Answer, TestReply
 from tests.reference.privacy.transcript import SERVER, Shape
 from tests.reference.privacy.views import (
     PUBLIC,

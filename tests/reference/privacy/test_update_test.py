@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helba.reference.circuits import argmax
+from helba.reference.circuits.comparison import argmax
 from helba.reference.engine.chance import draw_uniform
-from helba.reference.planning.polynomial import PLAIN
-from helba.reference.planning.score_packing import pack_trace
-from helba.reference.protocol import growth as growth_module
-from helba.reference.protocol.growth import Growth, GrowthTests
+from helba.reference.planning.cost.polynomial import PLAIN
+from helba.reference.planning.layout.score_packing import pack_trace
+from helba.reference.protocol.serving import growth as growth_module
+from helba.reference.protocol.serving.growth import Growth, GrowthTests
 from tests.reference.privacy.views import Array, decrypted
 from tests.reference.protocol.parties import MILD, TOY, Table, authority_of
 from tests.significance import PLAUSIBLE, SHOWN

@@ -24,10 +24,12 @@ from typing import Any, Protocol, runtime_checkable
 from helba.errors import DamagedData, Refused
 from helba.reference.protocol.authority import Authority, Member
 from helba.reference.protocol.bandit import ServerLink
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.enrolment import name_key
-from helba.reference.protocol.messages import (
+from helba.reference.protocol.serving.server import Server, Status
+from helba.reference.protocol.user import User
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import (
     Answer,
     Ask,
     Message,
@@ -38,8 +40,6 @@ from helba.reference.protocol.messages import (
     TaskReply,
     TestReply,
 )
-from helba.reference.protocol.server import Server, Status
-from helba.reference.protocol.user import User
 
 __all__ = [
     "AUTHORITY",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.server import Server
+from helba.reference.protocol.serving.server import Server
 from helba.reference.protocol.user import User
 from tests.reference.privacy.transcript import (
     AUTHORITY,

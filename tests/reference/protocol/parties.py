@@ -27,12 +27,12 @@ from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.codec import MAGIC, VERSION, Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.frame import frame, frame_bytes
-from helba.reference.protocol.messages import Message, TaskReply, head_of
-from helba.reference.protocol.server import Server
+from helba.reference.protocol.serving.server import Server
 from helba.reference.protocol.user import Recommendation, User
+from helba.reference.protocol.wire.codec import MAGIC, VERSION, Codec
+from helba.reference.protocol.wire.frame import frame, frame_bytes
+from helba.reference.protocol.wire.messages import Message, TaskReply, head_of
 
 Array = NDArray[np.float64]
 

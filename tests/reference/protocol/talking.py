@@ -7,9 +7,9 @@ from typing import Any
 
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.messages import Answer, Refusal, Task, TaskReply
+from helba.reference.protocol.serving.work import AnswerWork
 from helba.reference.protocol.user import Recommendation, User
-from helba.reference.protocol.work import AnswerWork
+from helba.reference.protocol.wire.messages import Answer, Refusal, Task, TaskReply
 from tests.reference.protocol.parties import MILD, TOY, Table, authority_of
 
 # With a root a round needs more levels than there are. The ring and the depth are those that the

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from helba.problems.toy import Toy
-from helba.reference.planning.precision import trace_reach
+from helba.reference.planning.bounds.precision import trace_reach
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.messages import Answer, Refusal
-from helba.reference.protocol.work import UpdateWork
+from helba.reference.protocol.serving.work import UpdateWork
+from helba.reference.protocol.wire.messages import Answer, Refusal
 from helba.reference.twin.fast import FastTwin
 from helba.service.protocol.snapshot import restore_server, save_server
 from tests.engines import BOTH

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from helba.bandits.settings import Settings
 from helba.errors import DamagedData, InvalidInput, OutOfRange, WrongVector
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.messages import (
+from helba.reference.protocol.wire.messages import (
     ID_BYTES,
     Ask,
     Receipt,

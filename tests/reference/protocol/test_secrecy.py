@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from helba.errors import HelbaError
-from helba.reference.circuits.argmax import Rider
+from helba.reference.circuits.comparison.argmax import Rider
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.messages import Report, TaskReply, TestReply
-from helba.reference.protocol.profile import RidingTest
-from helba.reference.protocol.work import AnswerWork
+from helba.reference.protocol.profiles.profile import RidingTest
+from helba.reference.protocol.serving.work import AnswerWork
+from helba.reference.protocol.wire.messages import Report, TaskReply, TestReply
 from helba.service.protocol.snapshot import save_server
 from tests.engines import BOTH
 from tests.reference.protocol.parties import TOY, Table, authority_of

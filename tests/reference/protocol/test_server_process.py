@@ -14,7 +14,7 @@ import pytest
 from helba.errors import DamagedData, Refused, RunFailed
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.messages import Ask
+from helba.reference.protocol.wire.messages import Ask
 from helba.service.protocol.process import ServerProcess
 from helba.service.protocol.serverfiles import write_server_files
 from tests.engines import BOTH

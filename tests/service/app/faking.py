@@ -10,8 +10,8 @@ from typing import Any
 
 from helba.errors import DamagedData
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.frame import frame
-from helba.reference.protocol.messages import Answer, Ask, Message, Receipt, Report, Task
+from helba.reference.protocol.wire.frame import frame
+from helba.reference.protocol.wire.messages import Answer, Ask, Message, Receipt, Report, Task
 from helba.service.failure import Forbidden
 from helba.service.meter import BOUNDS, Histogram
 from helba.service.protocol.tokens import hash_token, make_token

@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 
 from helba.errors import DamagedData, InvalidInput, Unavailable
-from helba.reference.protocol.messages import Report
+from helba.reference.protocol.wire.messages import Report
 from helba.service import limit
 from helba.service.failure import TooLarge, TooMany, TooSlow
 from helba.service.front import Front

@@ -5,7 +5,7 @@ import os
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from helba.reference.protocol.messages import Report
+from helba.reference.protocol.wire.messages import Report
 from helba.service.meter import BOUNDS
 from helba.service.metric import Metrics
 from tests.service.app.calling import app_of, as_user, call

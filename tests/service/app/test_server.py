@@ -10,8 +10,8 @@ import httpx
 import jsonschema_rs
 import pytest
 
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Answer, Receipt
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Answer, Receipt
 from helba.service.body import unpack_messages
 from helba.service.protocol.serverfiles import write_server_files
 from helba.service.protocol.tokens import hash_token, make_token, write_authority_hash

@@ -3,7 +3,7 @@
 import pytest
 
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed, Unavailable
-from helba.reference.protocol.messages import (
+from helba.reference.protocol.wire.messages import (
     Answer,
     Ask,
     Receipt,

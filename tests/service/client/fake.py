@@ -35,10 +35,10 @@ from fastapi import FastAPI, Request, Response
 from helba.errors import DamagedData, HelbaError, InvalidInput, Refused
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.messages import Ask, Refusal, TaskReply
-from helba.reference.protocol.work import AnswerWork
+from helba.reference.protocol.serving.work import AnswerWork
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Ask, Refusal, TaskReply
 from helba.service.body import pack_messages
 from helba.service.client import Account, Client, Patience
 from helba.service.protocol.keyinfo import describe_key

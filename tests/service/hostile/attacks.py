@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from helba.reference.engine.envelope import DIGEST_BYTES
+from helba.reference.engine.wire.envelope import DIGEST_BYTES
 from helba.service.protocol.tokens import make_token
 from tests.service.hostile.forging import (
     Framed,

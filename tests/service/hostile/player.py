@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Answer
 from helba.reference.protocol.user import User
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Answer
 from helba.service.body import unpack_messages
 from helba.service.protocol.tokens import make_token
 

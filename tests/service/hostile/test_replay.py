@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from helba.errors import Refused, WrongVector
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Ask, TaskReply, TestReply
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Ask, TaskReply, TestReply
 from tests.service.tenants import CUT_TOY, Guest, House, open_house, toy_rounds
 
 ARMS = [[0.9, 0.1], [-0.3, 0.6]]

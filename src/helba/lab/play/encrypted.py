@@ -22,7 +22,7 @@ from helba.reference.engine import get_scheme
 from helba.reference.planning.parameters import Parameters
 from helba.reference.protocol import Authority, Deployment, ReferenceBandit
 from helba.reference.protocol.bandit import deployment_for
-from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.wire.codec import Codec
 from helba.reference.twin.fast import FastTwin
 from helba.reference.twin.paper import PaperTwin
 

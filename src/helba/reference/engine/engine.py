@@ -27,13 +27,13 @@ from helba.errors import (
     WrongVector,
     require_whole,
 )
+from helba.reference.engine.exchanges.masking import Masking
 from helba.reference.engine.keys import SecretKey
-from helba.reference.engine.masking import Masking
 from helba.reference.engine.primitives import Array
 from helba.reference.engine.reencryption import Reencryption
-from helba.reference.engine.serialiser import Serialiser
 from helba.reference.engine.tally import Tally
 from helba.reference.engine.vector import Body, EncryptedVector
+from helba.reference.engine.wire.serialiser import Serialiser
 from helba.reference.numerics.evaluation import is_addition
 
 __all__ = ["Engine"]

@@ -9,10 +9,10 @@ OpenFHE divides prime by prime, so that for given remainders x changes the round
 other coefficient. But the distribution of the error does not depend on that. A prime p of P adds
 floor(x_p/p - (r s)/p), r uniform modulo p: a sum of as many uniform numbers as s has coefficients
 other than 0, h of them, rounded down on a grid that x_p shifts. Such a sum is smooth, and a shifted
-grid shifts it, up to (2/pi)^h in a coefficient; all shifts together are x/P and a whole number.
-So x shows as a shift by x/P: nothing near the last level, where digits are small against P, and
-`planning.noise.NoiseModel.reencryption_trace` bounds it. (For all coefficients together this is
-heuristic; and the remainders of many vectors under one key are uniform as far as ring learning
+grid shifts it, up to (2/pi)^h in a coefficient; all shifts together are x/P and a whole number. So
+x shows as a shift by x/P: nothing near the last level, where digits are small against P, and
+`planning.bounds.noise.NoiseModel.reencryption_trace` bounds it. (For all coefficients together this
+is heuristic; and the remainders of many vectors under one key are uniform as far as ring learning
 with rounding is hard.) What goes to somebody else should therefore go there with few levels left,
 and be flooded after.
 

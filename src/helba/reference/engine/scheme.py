@@ -16,7 +16,7 @@ from helba.reference.engine.keys import (
     ReencryptionKey,
     SecretKey,
 )
-from helba.reference.engine.keyserialiser import KeySerialiser
+from helba.reference.engine.wire.keyserialiser import KeySerialiser
 from helba.reference.planning.parameters import Parameters
 from helba.ring.keygen import missing_openfhe
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from helba.errors import DamagedData, OutOfRange, WrongVector
 from helba.reference.engine.engine import Engine
+from helba.reference.engine.exchanges.opening import draw_flood
 from helba.reference.engine.keys import (
     EvaluationKey,
     PublicKey,
@@ -26,13 +27,12 @@ from helba.reference.engine.keys import (
     ReencryptionKey,
     SecretKey,
 )
-from helba.reference.engine.opening import draw_flood
-from helba.reference.engine.packing import pack_words, unpack_words
 from helba.reference.engine.primitives import Array
 from helba.reference.engine.reencryption import draw_coefficient_flood, draw_slot_flood
 from helba.reference.engine.vector import Body, EncryptedVector
-from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.engine.wire.packing import pack_words, unpack_words
+from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
+from helba.reference.planning.bounds.noise import NoiseModel
 
 __all__ = ["LIBRARY", "SimulatedEngine"]
 

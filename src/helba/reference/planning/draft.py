@@ -19,21 +19,11 @@ from helba.bandits.settings import Settings
 from helba.numerics.inverse import InverseNoise, WarmStart
 from helba.reference.numerics.argmax import Disclosure, argmax_tolerance, disclosure
 from helba.reference.numerics.composite import CompositeSign
-from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS
-from helba.reference.planning.calibration import Calibration
-from helba.reference.planning.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_of
-from helba.reference.planning.extent import count_updates, score_extent
-from helba.reference.planning.flooding import answer_flood
-from helba.reference.planning.latency import chain_seconds
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.noise import TAILS, NoiseModel
-from helba.reference.planning.paper_workload import (
-    paper_inverse_steps,
-    paper_round_steps,
-    paper_tie_noise,
-)
-from helba.reference.planning.parameters import Parameters
-from helba.reference.planning.precision import (
+from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS
+from helba.reference.planning.bounds.extent import count_updates, score_extent
+from helba.reference.planning.bounds.flooding import answer_flood
+from helba.reference.planning.bounds.noise import TAILS, NoiseModel
+from helba.reference.planning.bounds.precision import (
     answer_noise,
     cold_noise,
     comparison_noise,
@@ -44,9 +34,19 @@ from helba.reference.planning.precision import (
     root_noise,
     score_noise,
 )
+from helba.reference.planning.cost.calibration import Calibration
+from helba.reference.planning.cost.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_of
+from helba.reference.planning.cost.latency import chain_seconds
+from helba.reference.planning.cost.paper_workload import (
+    paper_inverse_steps,
+    paper_round_steps,
+    paper_tie_noise,
+)
+from helba.reference.planning.cost.workload import inverse_steps, model_steps, round_steps
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.score import ScoreLayout
+from helba.reference.planning.parameters import Parameters
 from helba.reference.planning.request import PlanRequest
-from helba.reference.planning.score import ScoreLayout
-from helba.reference.planning.workload import inverse_steps, model_steps, round_steps
 from helba.reference.twin.fast import CKKS_NOISE
 from helba.reference.twin.paper import argmax_precision, inverse_floor
 

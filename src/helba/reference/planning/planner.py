@@ -8,14 +8,14 @@ from dataclasses import replace
 from helba.bandits.terms import Accuracy
 from helba.errors import InvalidInput, RunFailed
 from helba.numerics.certificate import Certificate
-from helba.reference.planning.calibration import Calibration, load_calibration
-from helba.reference.planning.chain import levels_of
+from helba.reference.planning.bounds.flooding import answer_flood
+from helba.reference.planning.bounds.precision import trace_reach
+from helba.reference.planning.cost.calibration import Calibration, load_calibration
+from helba.reference.planning.cost.chain import levels_of
 from helba.reference.planning.draft import Draft, Limit, Workshop
-from helba.reference.planning.flooding import answer_flood
-from helba.reference.planning.paper_packing import PaperLayout
+from helba.reference.planning.layout.paper_packing import PaperLayout
 from helba.reference.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
 from helba.reference.planning.plan import Plan
-from helba.reference.planning.precision import trace_reach
 from helba.reference.planning.reasons import explain
 from helba.reference.planning.request import PlanRequest
 from helba.reference.planning.search import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from helba.reference.numerics.argmax import product_arm_limit
-from helba.reference.planning.chain import Chain, levels_of
+from helba.reference.planning.bounds.precision import MOST_INVERSE_ERROR, trace_reach
+from helba.reference.planning.cost.chain import Chain, levels_of
 from helba.reference.planning.draft import METHOD_MARGIN, Draft, Workshop
+from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.plan import Choice
-from helba.reference.planning.precision import MOST_INVERSE_ERROR, trace_reach
-from helba.reference.planning.score import ScoreLayout
 from helba.reference.twin.fast import CKKS_NOISE
 from helba.ring.security import describe_ring, max_log2_qp
 

@@ -19,22 +19,22 @@ from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS
 from helba.reference.numerics.argmax import choose_method
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.numerics.sign import cheapest_composition
-from helba.reference.planning.calibration import Calibration
-from helba.reference.planning.chain import levels_of
+from helba.reference.planning.bounds.extent import count_updates
+from helba.reference.planning.bounds.flooding import answer_flood
+from helba.reference.planning.bounds.precision import COMFORTABLE_INVERSE
+from helba.reference.planning.cost.calibration import Calibration
+from helba.reference.planning.cost.chain import levels_of
+from helba.reference.planning.cost.workload import model_steps
 from helba.reference.planning.draft import LEAST_LEVELS, Draft, Limit, Workshop
-from helba.reference.planning.extent import count_updates
-from helba.reference.planning.flooding import answer_flood
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.model import ModelAssembly
-from helba.reference.planning.paper_packing import PaperLayout
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.model import ModelAssembly
+from helba.reference.planning.layout.paper_packing import PaperLayout
+from helba.reference.planning.layout.score import ScoreLayout, choose_score_layout
+from helba.reference.planning.layout.stages import power_stages, steps_of
 from helba.reference.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
-from helba.reference.planning.precision import COMFORTABLE_INVERSE
 from helba.reference.planning.request import PlanRequest
-from helba.reference.planning.score import ScoreLayout, choose_score_layout
 from helba.reference.planning.selection import largest_scale, possible_digits
 from helba.reference.planning.sizes import switching_key_bytes
-from helba.reference.planning.stages import power_stages, steps_of
-from helba.reference.planning.workload import model_steps
 from helba.reference.twin.fast import CKKS_NOISE, RESOLUTION, SIGN_ERROR, default_sign
 from helba.ring.security import RING_DIMS
 

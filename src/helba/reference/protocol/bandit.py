@@ -17,11 +17,11 @@ from helba.errors import InvalidInput, RunFailed
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.messages import Answer, Message, Receipt, Refusal
-from helba.reference.protocol.server import Status
+from helba.reference.protocol.serving.server import Status
 from helba.reference.protocol.user import Recommendation, User
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Answer, Message, Receipt, Refusal
 from helba.reference.twin.fast_bound import Comparison, fast_regret_bound
 
 __all__ = ["ReferenceBandit", "ServerLink", "deployment_for", "reference_settings"]

@@ -17,11 +17,11 @@ from helba.bandits.terms import MOST_RESIDUAL, Accuracy
 from helba.errors import DamagedData, HelbaError, InvalidInput, require_choice, require_whole
 from helba.reference.engine import SCHEMES
 from helba.reference.numerics.composite import CompositeSign
-from helba.reference.planning.matrix import MatrixLayout
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.parameters import Parameters, insecure_parameters
 from helba.reference.planning.plan import Plan
 from helba.reference.planning.request import KEY_MODES, REFRESHES
-from helba.reference.planning.score import ScoreLayout
 from helba.reference.twin.paper import PaperTwin
 
 __all__ = ["Deployment"]

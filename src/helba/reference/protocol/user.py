@@ -22,10 +22,11 @@ from helba.bandits.policy import Array, check_context, check_contexts, clip_rewa
 from helba.bandits.terms import BatchTerms
 from helba.errors import DamagedData, EngineError, InvalidInput, Refused
 from helba.reference.engine import Engine, KeyPair, Scheme
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.enrolment import SHARED_ID, name_key
-from helba.reference.protocol.messages import (
+from helba.reference.protocol.profiles.profiles import profile_of
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import (
     ID_BYTES,
     Answer,
     Ask,
@@ -36,7 +37,6 @@ from helba.reference.protocol.messages import (
     TaskReply,
     TestReply,
 )
-from helba.reference.protocol.profiles import profile_of
 
 __all__ = ["Recommendation", "User"]
 

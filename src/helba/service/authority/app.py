@@ -31,7 +31,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, Field
 
 from helba.errors import DamagedData, Unavailable
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.authority.courier import Courier
 from helba.service.authority.enroller import Enroller
 from helba.service.authority.metric import AuthorityMetrics

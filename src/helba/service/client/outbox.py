@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from helba.errors import DamagedData, InvalidInput, RunFailed
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.files import delete_file, naming, read_json
 from helba.service.protocol.vault import (
     make_private_folder,

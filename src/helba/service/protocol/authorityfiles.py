@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import DamagedData, Refused, RunFailed, Unavailable
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.files import (
     PUBLIC_KEY,
     ROTATION,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from helba.reference.protocol.enrolment import Enrolment
-from helba.reference.protocol.server import Server
+from helba.reference.protocol.serving.server import Server
 from helba.service.protocol.serverfiles import drop_user, inward_path, write_enrolment, write_ledger
 from helba.service.protocol.vault import write_private
 

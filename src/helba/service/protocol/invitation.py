@@ -21,7 +21,7 @@ from typing import Any
 
 from helba.errors import DamagedData, InvalidInput, Refused, require_between
 from helba.reference.protocol.authority import MOST_NAME
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.authorityfiles import INVITATIONS
 from helba.service.protocol.files import read_json
 from helba.service.protocol.tokens import hash_token, make_token, require_token_hash, same_hash

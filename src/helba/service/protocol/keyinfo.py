@@ -13,8 +13,8 @@ from pathlib import Path
 
 from helba.errors import DamagedData
 from helba.reference.engine import PublicKey
-from helba.reference.engine.description import Description
-from helba.reference.engine.envelope import HEADER, kind_of, unseal
+from helba.reference.engine.wire.description import Description
+from helba.reference.engine.wire.envelope import HEADER, kind_of, unseal
 from helba.reference.planning.parameters import Parameters
 from helba.reference.protocol.enrolment import name_key
 from helba.service.protocol.files import naming, read_public

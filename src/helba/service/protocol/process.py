@@ -19,7 +19,7 @@ from typing import Any
 
 from helba.errors import HelbaError, RunFailed
 from helba.reference.protocol.enrolment import Rotation
-from helba.reference.protocol.server import Status
+from helba.reference.protocol.serving.server import Status
 from helba.service.protocol.child import ChildProcess, answer_calls, fail_to_start, prepare_child
 from helba.service.protocol.files import PUBLIC_KEY, ROTATION, delete_file, read_public
 from helba.service.protocol.folderserver import FolderServer

@@ -33,11 +33,11 @@ from helba.errors import DamagedData, RunFailed
 from helba.reference.engine import Engine, get_scheme
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.directory import Directory
 from helba.reference.protocol.enrolment import Enrolment, Rotation, name_key
-from helba.reference.protocol.ledger import Ledger
-from helba.reference.protocol.messages import ID_BYTES
-from helba.reference.protocol.server import Server
+from helba.reference.protocol.serving.directory import Directory
+from helba.reference.protocol.serving.ledger import Ledger
+from helba.reference.protocol.serving.server import Server
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.files import (
     DEPLOYMENT,
     EVALUATION_KEY,

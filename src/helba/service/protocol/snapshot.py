@@ -31,20 +31,17 @@ import numpy as np
 
 from helba.bandits.terms import BatchTerms
 from helba.errors import DamagedData, HelbaError
-from helba.reference.circuits.argmax import Rider
+from helba.reference.circuits.comparison.argmax import Rider
 from helba.reference.engine import EncryptedVector, Engine
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.directory import Directory
 from helba.reference.protocol.enrolment import name_key
-from helba.reference.protocol.frame import frame, unframe
-from helba.reference.protocol.growth import Growth, GrowthTests, UpdateTest
-from helba.reference.protocol.jobs import Check, Result
-from helba.reference.protocol.messages import ID_BYTES
-from helba.reference.protocol.profile import Held, Model, RidingTest, Statistics
-from helba.reference.protocol.schedule import ServerSchedule
-from helba.reference.protocol.server import Server
-from helba.reference.protocol.work import (
+from helba.reference.protocol.profiles.profile import Held, Model, RidingTest, Statistics
+from helba.reference.protocol.serving.directory import Directory
+from helba.reference.protocol.serving.growth import Growth, GrowthTests, UpdateTest
+from helba.reference.protocol.serving.jobs import Check, Result
+from helba.reference.protocol.serving.schedule import ServerSchedule
+from helba.reference.protocol.serving.server import Server
+from helba.reference.protocol.serving.work import (
     AnswerWork,
     OpenRound,
     OpenTask,
@@ -52,6 +49,9 @@ from helba.reference.protocol.work import (
     UpdateWork,
     Work,
 )
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.frame import frame, unframe
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.snapshotparts import PartReader, PartWriter
 
 __all__ = ["describe_server", "join_state", "restore_server", "save_server"]

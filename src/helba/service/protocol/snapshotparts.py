@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from helba.errors import DamagedData
 from helba.reference.engine import EncryptedVector, Engine
-from helba.reference.engine.envelope import require_digest
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Answer, Message, Task
+from helba.reference.engine.wire.envelope import require_digest
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Answer, Message, Task
 
 __all__ = ["PartReader", "PartWriter"]
 

@@ -20,7 +20,7 @@ import secrets
 from pathlib import Path
 
 from helba.errors import DamagedData, InvalidInput, Refused, require_choice
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.files import USERS, delete_file
 from helba.service.protocol.vault import make_private_folder, read_private, write_private
 
