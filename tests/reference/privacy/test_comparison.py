@@ -52,7 +52,7 @@ class Judged(Table):
         super().__init__(authority_of(request, scheme=scheme))
         self.flood = self.deployment.flood if flood is None else flood
         # more than the update test could bear, which does not ride here
-        self.server.profile.deployment = replace(self.deployment, flood=self.flood)
+        self.server.deployment = replace(self.deployment, flood=self.flood)
 
     @property
     def claim(self) -> Disclosure:
