@@ -125,6 +125,9 @@ class Evaluator(FolderServer):
             try:
                 said = self.server.receive(data)
             except HelbaError as error:
+                known = self.server.rounds.get(round)
+                if known is not None and known.reported:  # it is in the sums
+                    raise
                 refusal = Refusal(subject=round, reason=str(error))
                 said = (self._codec.encode(refusal),)
             replies += [self._describe(each) for each in said]
