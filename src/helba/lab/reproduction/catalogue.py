@@ -31,5 +31,5 @@ def choose_chapters(names: Sequence[str]) -> dict[str, Chapter]:
     """Return the sections of these names."""
     for name in names:
         require_choice("section", name, SECTIONS)
-    here = __name__.rpartition(".")[0]
+    here = __name__.rpartition(".")[0] + ".part"
     return {name: cast(Chapter, import_module(f"{here}.{name}")) for name in names}
