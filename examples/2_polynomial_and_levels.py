@@ -6,7 +6,7 @@ Run: .venv/bin/python examples/2_polynomial_and_levels.py
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from helba.reference.circuits.polynomial import evaluate_polynomial
+from helba.reference.circuits.comparison.polynomial import evaluate_polynomial
 from helba.reference.engine import get_scheme
 from helba.reference.numerics.evaluation import evaluation_order
 from helba.reference.planning.parameters import Parameters

@@ -7,14 +7,14 @@ import time
 
 import numpy as np
 
-from helba.reference.circuits.argmax import comparison_vector
-from helba.reference.circuits.scores import score_differences
+from helba.reference.circuits.comparison.argmax import comparison_vector
+from helba.reference.circuits.scores.scores import score_differences
 from helba.reference.engine import get_scheme
 from helba.reference.numerics.argmax import argmax_levels, argmax_tolerance, disclosure
 from helba.reference.numerics.sign import cheapest_composition
+from helba.reference.planning.layout.score import ScoreLayout
+from helba.reference.planning.layout.score_packing import pack_contexts, pack_model, read_answer
 from helba.reference.planning.parameters import Parameters
-from helba.reference.planning.score import ScoreLayout
-from helba.reference.planning.score_packing import pack_contexts, pack_model, read_answer
 
 DIM, ARMS, METHOD = 3, 4, "product"
 

@@ -9,7 +9,7 @@ import helba
 from helba.errors import HelbaError
 from helba.reference.protocol import Authority
 from helba.reference.protocol.bandit import deployment_for
-from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.wire.codec import Codec
 
 settings = helba.settings_for(helba.make_problem("toy", seed=0), horizon=130)
 deployment = deployment_for(settings, latency="single")

@@ -17,7 +17,7 @@ BOTH = ["simulate", pytest.param("ckks", marks=pytest.mark.ckks)]
 
 
 @dataclass(frozen=True)
-class Desk:
+class Keyed:
     """An engine with all its keys, in one place as only a test may have them."""
 
     engine: Engine
@@ -27,16 +27,16 @@ class Desk:
         return self.engine.decrypt(vector, secret_key=self.keys.secret)
 
 
-def open_desk(scheme: str, *, parameters: Parameters, rotations: object = ()) -> Desk:
-    return _desk(scheme, parameters, tuple(sorted(set(rotations))))  # type: ignore[call-overload]
+def open_keyed(scheme: str, *, parameters: Parameters, rotations: object = ()) -> Keyed:
+    return _keyed(scheme, parameters, tuple(sorted(set(rotations))))  # type: ignore[call-overload]
 
 
 @lru_cache(maxsize=16)
-def _desk(scheme: str, parameters: Parameters, rotations: tuple[int, ...]) -> Desk:
-    return new_desk(scheme, parameters=parameters, rotations=rotations)
+def _keyed(scheme: str, parameters: Parameters, rotations: tuple[int, ...]) -> Keyed:
+    return new_keyed(scheme, parameters=parameters, rotations=rotations)
 
 
-def new_desk(scheme: str, *, parameters: Parameters, rotations: tuple[int, ...] = ()) -> Desk:
+def new_keyed(scheme: str, *, parameters: Parameters, rotations: tuple[int, ...] = ()) -> Keyed:
     chosen = get_scheme(scheme)
     keys = chosen.generate_keys(parameters, rotations=rotations)
-    return Desk(engine=chosen.engine(keys.public, evaluation_key=keys.evaluation), keys=keys)
+    return Keyed(engine=chosen.engine(keys.public, evaluation_key=keys.evaluation), keys=keys)

@@ -20,9 +20,7 @@ from helba.learning.plan import OPENERS
 from helba.problems import PROBLEMS
 from helba.reference.planning.request import (
     ARGMAX_CHOICES,
-    GAPS,
     KEY_MODES,
-    LATENCIES,
     REFRESHES,
 )
 from helba.ring.security import SECURITY_LEVELS
@@ -79,9 +77,7 @@ def test_choices_are_those_that_the_code_admits() -> None:
         "argmax": ARGMAX_CHOICES,
         "bonus": BONUSES,
         "engine": ENGINES,
-        "gaps": GAPS,
         "keys": KEY_MODES,
-        "latency": LATENCIES,
         "log level": ("debug", "info", "warning", "error"),
         "opener": OPENERS,
         "problem": PROBLEMS,

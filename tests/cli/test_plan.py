@@ -5,7 +5,7 @@ import json
 import pytest
 
 from helba.cli import main
-from helba.reference.planning.calibration import calibration_path
+from helba.reference.planning.cost.calibration import calibration_path
 
 SHARES = ["plan", "--dim", "2", "--arms", "2", "--horizon", "130"]
 PLAN = [*SHARES, "--profile", "ciphertext"]
@@ -132,10 +132,7 @@ def test_plan_says_where_the_table_ends(capsys):
         ["--ring-dim", "65536", "--depth", "100", "--scale-bits", "49"],
         ["--refresh", "none"],
         ["--security", "256", "--ring-dim", "16384"],
-        ["--security", "256", "--ring-dim", "32768", "--latency", "single"],
-        ["--latency", "never"],
-        ["--latency", "interactive", "--refresh", "none"],
-        ["--latency", "interactive", "--users", "8"],
+        ["--security", "256", "--ring-dim", "32768"],
         ["--security", "192", "--depth", "60"],
         ["--security", "192", "--refresh", "none"],
         ["--length", "-1"],

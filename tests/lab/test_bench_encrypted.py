@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from helba.lab.bench import encrypted as bench_encrypted
-from helba.lab.bench.encrypted import bench_keys, bench_latency, bench_ratio
+from helba.lab.bench.encrypted import bench_keys, bench_ratio
 from helba.lab.bench.shares import bench_round, bench_throughput, bench_update
 from helba.lab.play.stopwatch import TimedServer
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Report, TaskReply
-from helba.reference.protocol.server import Status
+from helba.reference.protocol.serving.server import Status
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Report, TaskReply
 from tests.reference.protocol.parties import TOY, deployment_of
 
 CODEC, HELPER = Codec(deployment_of(TOY, scheme="simulate")), b"2" * 16
@@ -138,27 +138,6 @@ def test_bench_ratio_plays_both_profiles(opened):
     assert (deployment.settings.profile, deployment.settings.bonus) == ("paper", "sqrt")
     assert report["paper"]["parameters"]["depth"] == deployment.parameters.depth
     assert report["shares"]["parameters"]["ring_dim"] == 8192
-
-
-def test_bench_latency_plays_the_same_rounds_in_both_ways(opened):
-    report = bench_latency(rounds=3, engine="simulate")
-    assert len(opened) == 2
-    for name, deployment in zip(("single", "interactive"), opened, strict=True):
-        found = report["parameters"][name]
-        assert found["ring_dim"] == deployment.parameters.ring_dim
-        assert report[f"{name}_seconds_per_round"] > report[f"{name}_seconds_without_updates"] > 0
-        assert report["bytes_up_per_round"][name] > 0
-        assert report["bytes_down_per_round"][name] > 0
-    single, interactive = (report["parameters"][name] for name in ("single", "interactive"))
-    assert interactive["ring_dim"] < single["ring_dim"]
-    assert report["ratio"] == pytest.approx(
-        report["single_seconds_per_round"] / report["interactive_seconds_per_round"]
-    )
-    assert report["ratio_without_updates"] == pytest.approx(
-        report["single_seconds_without_updates"] / report["interactive_seconds_without_updates"]
-    )
-    # the same rounds: the same updates
-    assert report["updates"]["single"] == report["updates"]["interactive"] >= 1
 
 
 def test_bench_keys_compares_own_keys_with_a_shared_one(opened):

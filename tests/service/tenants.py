@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,9 @@ import numpy as np
 from helba.problems.toy import Toy
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import (
+from helba.reference.protocol.user import User
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import (
     Answer,
     Ask,
     Receipt,
@@ -30,17 +30,16 @@ from helba.reference.protocol.messages import (
     TaskReply,
     TestReply,
 )
-from helba.reference.protocol.user import User
 from helba.service.protocol.serverfiles import write_server_files
 from helba.service.protocol.tokens import hash_token, make_token, write_authority_hash
 from helba.service.store import Store
 from helba.service.tenant import Tenant
-from tests.reference.protocol.parties import TOY, authority_of
+from tests.reference.protocol.parties import MILD, TOY, authority_of
 from tests.reference.protocol.talking import CUT_TOY
 
 __all__ = [
-    "CROWD",
     "CUT_TOY",
+    "MILD",
     "TOY",
     "Guest",
     "House",
@@ -50,12 +49,11 @@ __all__ = [
     "second_tenant",
     "statistics_of",
     "toy_rounds",
-    "wait_for_another_chamber",
+    "wait_for_another_evaluator",
     "wait_until",
 ]
 
 # Eight users in a ciphertext.
-CROWD = replace(TOY, users=8)
 START_SECONDS = 60.0
 
 
@@ -139,8 +137,8 @@ class Guest:
 
     def make_ask(self, contexts: Sequence[Sequence[float]]) -> bytes:
         """An ask under the terms that are served."""
-        notice, slot = self.house.run(self.house.tenant.terms(self.user.id))
-        return self.user.ask(contexts, terms=self.user.read_notice(notice), slot=slot)
+        notice = self.house.run(self.house.tenant.terms())
+        return self.user.ask(contexts, terms=self.user.read_notice(notice))
 
     def finish(self, sent: list[bytes]) -> bytes:
         """The answer to a round, after all help that it needs."""
@@ -273,7 +271,7 @@ def require_statistics(house: House, guests: list[Guest]) -> None:
     np.testing.assert_allclose(response, wanted[1], atol=1e-3)
 
 
-def wait_for_another_chamber(house: House, before: int) -> None:
+def wait_for_another_evaluator(house: House, before: int) -> None:
     """Until the tenant serves with another process than `before`."""
-    wait_until(lambda: house.tenant.processes().get("chamber", before) != before)
+    wait_until(lambda: house.tenant.processes().get("evaluator", before) != before)
     wait_until(lambda: house.tenant.state == "serving")

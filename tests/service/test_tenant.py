@@ -12,15 +12,15 @@ import pytest
 from helba.errors import DamagedData, Refused, Unavailable
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.messages import Answer, Ask, Report, TaskReply
+from helba.reference.protocol.wire.messages import Answer, Ask, Report, TaskReply
 from helba.service.failure import Forbidden, TooMany
-from helba.service.settings import Batching, Limits
+from helba.service.settings import Limits
 from helba.service.store import Store
 from helba.service.tenant import Tenant
 from tests.reference.protocol.parties import authority_of
 from tests.service.tenants import (
-    CROWD,
     CUT_TOY,
+    MILD,
     TOY,
     open_house,
     require_statistics,
@@ -33,7 +33,7 @@ ENGINES = ["simulate", pytest.param("ckks", marks=pytest.mark.ckks)]
 
 
 @pytest.mark.parametrize("scheme", ENGINES)
-@pytest.mark.parametrize("request_", [TOY, CUT_TOY], ids=["single", "interactive"])
+@pytest.mark.parametrize("request_", [TOY, CUT_TOY], ids=["whole", "cut"])
 def test_tenant_decides_as_the_parties_in_one_process_do(
     tmp_path: Path, store_url: str, request_: PlanRequest, scheme: str
 ) -> None:
@@ -68,28 +68,30 @@ def test_tenant_goes_on_where_it_stopped(tmp_path: Path, store_url: str, scheme:
         require_statistics(house, [guest])
 
 
-def test_chamber_that_is_killed_costs_no_acknowledged_reward(
+def test_evaluator_that_is_killed_costs_no_acknowledged_reward(
     tmp_path: Path, store_url: str
 ) -> None:
     with open_house(tmp_path / "s", url=store_url) as house:
         guest = house.enrol("a")
         for turn in range(3):
             guest.play(toy_rounds(3, seed=turn))
-            os.kill(house.tenant.processes()["chamber"], signal.SIGKILL)
+            os.kill(house.tenant.processes()["evaluator"], signal.SIGKILL)
             wait_until(lambda: house.tenant.state != "serving")
             wait_until(lambda: house.tenant.state == "serving")
         guest.play(toy_rounds(2, seed=9))
         require_statistics(house, [guest])
 
 
-def test_gate_that_is_killed_is_replaced_within_the_request(tmp_path: Path, store_url: str) -> None:
+def test_reader_that_is_killed_is_replaced_within_the_request(
+    tmp_path: Path, store_url: str
+) -> None:
     with open_house(tmp_path / "s", url=store_url) as house:
         guest = house.enrol("a")
-        wait_until(lambda: "gate" in house.tenant.processes())
-        before = house.tenant.processes()["gate"]
+        wait_until(lambda: "reader" in house.tenant.processes())
+        before = house.tenant.processes()["reader"]
         os.kill(before, signal.SIGKILL)
         guest.play(toy_rounds(2))
-        assert house.tenant.processes()["gate"] != before
+        assert house.tenant.processes()["reader"] != before
 
 
 def test_answer_that_was_lost_with_its_process_is_given_again(
@@ -124,22 +126,14 @@ def test_report_that_comes_again_is_acknowledged_and_not_counted(
         require_statistics(house, [guest])
 
 
-def test_users_who_ask_together_are_scored_together(tmp_path: Path, store_url: str) -> None:
-    batching = Batching(wait_seconds=5.0)
-    with open_house(tmp_path / "s", request=CROWD, url=store_url, batching=batching) as house:
-        guests = [house.enrol(str(number)) for number in range(8)]
-        asks = [guest.make_ask(ARMS) for guest in guests]  # all have slots of their own
-        with ThreadPoolExecutor(8) as pool:
+def test_users_who_ask_at_once_are_all_answered(tmp_path: Path, store_url: str) -> None:
+    with open_house(tmp_path / "s", url=store_url) as house:
+        guests = [house.enrol(str(number)) for number in range(4)]
+        asks = [guest.make_ask(ARMS) for guest in guests]
+        with ThreadPoolExecutor(4) as pool:
             sent = list(pool.map(lambda g, a: g.say(a, Ask, "ask"), guests, asks))
-        found = [guest.user.read(data) for guest, (data,) in zip(guests, sent, strict=True)]
-        assert len({each.arm for each in found}) == 1
-        times = {
-            record.answered_at
-            for guest in guests
-            for record in house.store.open_rounds("main", guest.user.id)
-        }
-        assert len(times) == 1
-        with ThreadPoolExecutor(8) as pool:
+            found = [guest.user.read(data) for guest, (data,) in zip(guests, sent, strict=True)]
+            assert len({each.arm for each in found}) == 1
             receipts = pool.map(lambda g, f: g.earn(f.round, ARMS[f.arm], 0.5), guests, found)
             assert all(receipt.counted for receipt in receipts)
         require_statistics(house, guests)
@@ -246,7 +240,7 @@ def test_rotation_keeps_the_model_and_all_rewards(
 def test_store_of_another_deployment_is_refused(tmp_path: Path, store_url: str) -> None:
     with open_house(tmp_path / "s", url=store_url):
         pass
-    other = authority_of(CROWD, scheme="simulate")
+    other = authority_of(MILD, scheme="simulate")
     from helba.service.protocol.serverfiles import write_server_files
 
     write_server_files(other, tmp_path / "other")

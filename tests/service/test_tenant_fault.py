@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from helba.errors import Refused, RunFailed, Unavailable
-from helba.reference.protocol.messages import Ask, Report, TaskReply
+from helba.reference.protocol.wire.messages import Ask, Report, TaskReply
 from helba.service import serving, tenant
 from helba.service.failure import TooMany
 from helba.service.protocol.tokens import hash_token, make_token, read_token_hashes
@@ -25,7 +25,7 @@ from tests.service.tenants import (
     require_statistics,
     second_tenant,
     toy_rounds,
-    wait_for_another_chamber,
+    wait_for_another_evaluator,
     wait_until,
 )
 
@@ -57,7 +57,7 @@ def test_fold_that_breaks_off_is_not_stored_in_part(tmp_path: Path, store_url: s
         guest = house.enrol("a")
         found = guest.choose(ARMS)
         report = guest.report(found.round, ARMS[found.arm], 0.5)
-        serving, before = house.tenant._loop._serving, house.tenant.processes()["chamber"]
+        serving, before = house.tenant._loop._serving, house.tenant.processes()["evaluator"]
         call = serving._call
 
         def break_off(name: str, *arguments: object) -> object:
@@ -70,7 +70,7 @@ def test_fold_that_breaks_off_is_not_stored_in_part(tmp_path: Path, store_url: s
         serving._call = break_off
         with pytest.raises(Unavailable):
             guest.say(report, Report, "reward")
-        wait_for_another_chamber(house, before)
+        wait_for_another_evaluator(house, before)
         (data,) = guest.say(report, Report, "reward")
         assert guest.codec.decode(data).counted
         require_statistics(house, [guest])
@@ -85,10 +85,10 @@ def test_second_server_at_one_store_cannot_overwrite_the_first(
         with second_tenant(house) as other:
             first = house.tenant
             for tenant in (first, other, first):  # the one that did not write last starts anew
-                house.tenant, before = tenant, tenant.processes()["chamber"]
+                house.tenant, before = tenant, tenant.processes()["evaluator"]
                 with pytest.raises(Unavailable):
                     guest.choose(ARMS)
-                wait_for_another_chamber(house, before)
+                wait_for_another_evaluator(house, before)
                 guest.play(toy_rounds(1, seed=1))
         require_statistics(house, [guest])
 
@@ -113,14 +113,14 @@ def test_rotation_that_cannot_be_written_is_ended_by_the_next_start(
         require_statistics(house, [guest])
 
 
-def test_gate_follows_a_key_that_the_chamber_took_without_being_told(
+def test_reader_follows_a_key_that_the_evaluator_took_without_being_told(
     tmp_path: Path, store_url: str
 ) -> None:
     with open_house(tmp_path / "s", url=store_url) as house:
         guest = house.enrol("a")
         guest.play(toy_rounds(1))
         write_private(house.folder / "rotation.key", house.authority.rotate())
-        os.kill(house.tenant.processes()["chamber"], signal.SIGKILL)
+        os.kill(house.tenant.processes()["evaluator"], signal.SIGKILL)
         wait_until(lambda: house.tenant.state != "serving")
         wait_until(lambda: house.tenant.state == "serving")
         guest.user.adopt(house.authority.public_key_bytes())

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from helba.errors import DamagedData, InvalidInput, RunFailed, Unavailable
-from helba.reference.protocol.messages import Ask
-from helba.service import gatekeeper
-from helba.service.chamber import Reply
+from helba.reference.protocol.wire.messages import Ask
+from helba.service import readerlink
+from helba.service.evaluator import Reply
 from helba.service.failure import TooMany
-from helba.service.gate import Checked, NotYours
 from helba.service.protocol import child
 from helba.service.protocol.child import ChildEnded, ChildProcess, ChildTooSlow, answer_calls
+from helba.service.reader import Checked, NotYours
 from helba.service.settings import Limits
 from tests.service.tenants import Guest, open_house
 
@@ -143,24 +143,24 @@ def test_call_that_takes_too_long_is_told_from_an_end() -> None:
         made.call("plain")
 
 
-def test_message_that_takes_the_gate_too_long_is_damaged(
+def test_message_that_takes_the_reader_too_long_is_damaged(
     tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_house(tmp_path / "s", url=store_url) as house:
         guest = house.enrol("a")
-        gate = house.tenant._gate._gate
-        assert gate is not None
-        monkeypatch.setattr(gate, "_seconds", 0.2)
-        os.kill(gate.process.pid, signal.SIGSTOP)  # too slow, on the fastest machine too
+        reader = house.tenant._reader._reader
+        assert reader is not None
+        monkeypatch.setattr(reader, "_seconds", 0.2)
+        os.kill(reader.process.pid, signal.SIGSTOP)  # too slow, on the fastest machine too
         with pytest.raises(DamagedData, match="cannot be read"):
-            house.run(house.tenant._gate.check_keys("members", b"x" * 100))
+            house.run(house.tenant._reader.check_keys("members", b"x" * 100))
         assert guest.choose(ARMS).arm in (0, 1)
 
 
-def test_checks_that_wait_for_the_gate_are_limited(
+def test_checks_that_wait_for_the_reader_are_limited(
     tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gatekeeper, "MOST_OF_ONE", 2)
+    monkeypatch.setattr(readerlink, "MOST_OF_ONE", 2)
     limits = Limits(most_waiting=3)
     with open_house(tmp_path / "s", url=store_url, limits=limits) as house:
         guest, other = house.enrol("a"), house.enrol("b")
@@ -170,7 +170,7 @@ def test_checks_that_wait_for_the_gate_are_limited(
             return await tenant.check(data, kind=Ask, user=each.user.id)
 
         async def send_all(ask: bytes, theirs: bytes) -> list[Any]:
-            tenant._gate._thread.submit(held.wait)
+            tenant._reader._thread.submit(held.wait)
             sent = [(guest, ask)] * 3 + [(other, theirs)] * 2
             calls = [asyncio.ensure_future(send(*each)) for each in sent]
             await asyncio.wait(calls, timeout=0.2)
@@ -180,4 +180,4 @@ def test_checks_that_wait_for_the_gate_are_limited(
         found = house.run(send_all(guest.make_ask(ARMS), other.make_ask(ARMS)))
         assert [type(each) for each in found] == [Checked, Checked, TooMany, Checked, Unavailable]
         assert guest.choose(ARMS).arm in (0, 1)
-        assert not tenant._gate._waiting
+        assert not tenant._reader._waiting

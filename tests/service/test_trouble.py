@@ -6,37 +6,33 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helba.errors import RunFailed, Unavailable
-from helba.reference.protocol import learning
-from helba.reference.protocol.messages import Ask, Report
-from helba.service import chamber
+from helba.reference.protocol.serving import learning
+from helba.reference.protocol.wire.messages import Ask, Report
+from helba.service import evaluator
 from helba.service import tenant as tenants
-from helba.service.protocol import kept
-from helba.service.settings import Batching
+from helba.service.protocol import folderserver
 from tests.service.tenants import (
-    CROWD,
-    TOY,
     Guest,
     open_house,
     require_statistics,
     second_tenant,
     toy_rounds,
-    wait_for_another_chamber,
+    wait_for_another_evaluator,
     wait_until,
 )
 
 ARMS = [[0.9, 0.1], [-0.3, 0.6]]
 
 
-def run_broken_chamber(pipe: Any, folder: Path, allow_insecure: bool, start: Any) -> None:
-    """A chamber in which memory, or the disk, is short when the folder has such a file."""
-    absorb, drop = learning.Learning._absorb, kept.drop_user
+def run_broken_evaluator(pipe: Any, folder: Path, allow_insecure: bool, start: Any) -> None:
+    """An evaluator in which memory, or the disk, is short when the folder has such a file."""
+    absorb, drop = learning.Learning._absorb, folderserver.drop_user
 
     def short(name: str) -> bool:
         flag = folder / name
@@ -56,13 +52,13 @@ def run_broken_chamber(pipe: Any, folder: Path, allow_insecure: bool, start: Any
         drop(where, user)
 
     learning.Learning._absorb = absorb_if_there_is_room  # type: ignore[method-assign]
-    kept.drop_user = drop_if_there_is_room
-    chamber.run_chamber(pipe, folder, allow_insecure, start)
+    folderserver.drop_user = drop_if_there_is_room
+    evaluator.run_evaluator(pipe, folder, allow_insecure, start)
 
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tenants, "run_chamber", run_broken_chamber)
+    monkeypatch.setattr(tenants, "run_evaluator", run_broken_evaluator)
 
 
 def earn(guest: Guest) -> None:
@@ -81,12 +77,12 @@ def test_memory_that_ends_when_held_rewards_are_added_costs_none_of_them(
         for _ in range(3):  # these wait for the update
             earn(guest)
         assert house.tenant.report()["held"] == 3
-        before = house.tenant.processes()["chamber"]
+        before = house.tenant.processes()["evaluator"]
         (house.folder / "no-memory").touch()
         with pytest.raises(Unavailable):
             helper.help()
         assert not (house.folder / "no-memory").exists()
-        wait_for_another_chamber(house, before)
+        wait_for_another_evaluator(house, before)
         require_statistics(house, [guest])
         earn(guest)
         helper.help()
@@ -139,8 +135,7 @@ def _until_served(action: Callable[[], Any]) -> Any:
 def test_store_that_is_away_is_asked_once_for_all_asks_of_a_turn(
     tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patient = Batching(wait_seconds=30.0)
-    with open_house(tmp_path / "s", request=CROWD, url=store_url, batching=patient) as house:
+    with open_house(tmp_path / "s", url=store_url) as house:
         guests = [house.enrol(f"u{number}") for number in range(4)]
         asks = [guest.make_ask(ARMS) for guest in guests]
         calls: list[str] = []
@@ -162,14 +157,3 @@ def test_store_that_is_away_is_asked_once_for_all_asks_of_a_turn(
             assert all(pool.map(send, zip(guests, asks, strict=True)))
         assert len(calls) == 1
         assert guests[0].say(asks[0], Ask, "ask")
-
-
-def test_slots_of_a_full_batch_are_given_back(tmp_path: Path, store_url: str) -> None:
-    request = replace(TOY, users=2)
-    with open_house(tmp_path / "s", request=request, url=store_url) as house:
-        guests = [house.enrol("a"), house.enrol("b")]
-        asks = [guest.make_ask(ARMS) for guest in guests]
-        with ThreadPoolExecutor(2) as pool:
-            pairs = zip(guests, asks, strict=True)
-            assert all(pool.map(lambda pair: pair[0].say(pair[1], Ask, "ask"), pairs))
-        assert house.tenant._loop._slots.outstanding(now=time.monotonic()) == 0

@@ -175,19 +175,6 @@ def bench_keys(
     _show(measure(rounds=rounds, security=security, seed=seed), as_json=as_json)
 
 
-@app.command("latency")
-def bench_latency(
-    rounds: Annotated[int, whole_number(text="rounds to measure")] = 10,
-    security: Security = 128,
-    seed: Seed = 0,
-    as_json: Json = False,
-) -> None:
-    """Play the same rounds of the toy problem in one exchange and interactively, in turns."""
-    from helba.lab.bench.encrypted import bench_latency as measure
-
-    _show(measure(rounds=rounds, security=security, seed=seed), as_json=as_json)
-
-
 @app.command("throughput")
 def bench_throughput(
     dim: Annotated[int, whole_number(text="features of an arm")] = 2,

@@ -18,7 +18,6 @@ __all__ = [
     "Horizon",
     "Jobs",
     "Json",
-    "Latency",
     "Out",
     "ProblemName",
     "Repetitions",
@@ -81,13 +80,6 @@ Schedule = Annotated[
 Growth = Annotated[
     float,
     typer.Option(help="update at the latest when rounds have grown by this share", metavar="SHARE"),
-]
-Latency = Annotated[
-    str | None,
-    typer.Option(
-        help="interactive or single; interactive where it is possible",
-        autocompletion=values_of("latency"),
-    ),
 ]
 Seed = Annotated[int, whole_number(text="fixes the problem, the rounds and the luck")]
 Jobs = Annotated[int | None, whole_number(text="processes: one a core unless told")]

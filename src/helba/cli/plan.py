@@ -66,22 +66,6 @@ def plan(
             autocompletion=values_of("keys"),
         ),
     ] = None,
-    gaps: Annotated[
-        str | None,
-        typer.Option(
-            help="reference: shown (the default) or hidden", autocompletion=values_of("gaps")
-        ),
-    ] = None,
-    latency: Annotated[
-        str | None,
-        typer.Option(
-            help="reference: interactive or single; interactive where it is possible",
-            autocompletion=values_of("latency"),
-        ),
-    ] = None,
-    users: Annotated[
-        int | None, whole_number(text="reference: users who share a ciphertext, 1 unless told")
-    ] = None,
     ring_dim: Annotated[int | None, whole_number(text="reference: fix N")] = None,
     depth: Annotated[int | None, whole_number(text="reference: fix the levels")] = None,
     scale_bits: Annotated[
@@ -94,9 +78,6 @@ def plan(
         "refresh": refresh,
         "argmax": argmax,
         "keys": keys,
-        "gaps": gaps,
-        "latency": latency,
-        "users": users,
         "ring_dim": ring_dim,
         "depth": depth,
         "scale_bits": scale_bits,

@@ -85,24 +85,6 @@ def run(
             autocompletion=values_of("keys"),
         ),
     ] = None,
-    gaps: Annotated[
-        str | None,
-        typer.Option(
-            help="profile ciphertext: shown (the default), or hidden: a costlier comparison, "
-            "after which an answer tells hardly more than the best arm, or the order, of scores "
-            "that are well apart",
-            autocompletion=values_of("gaps"),
-        ),
-    ] = None,
-    latency: Annotated[
-        str | None,
-        typer.Option(
-            help="profile ciphertext: single (one question, one answer; the default) or "
-            "interactive (a user may be asked to refresh on the way to its answer, for rings of "
-            "half the size)",
-            autocompletion=values_of("latency"),
-        ),
-    ] = None,
     security: Annotated[
         int | None,
         whole_number(
@@ -139,8 +121,6 @@ def run(
         opener=opener,
         refresh=refresh,
         keys=keys,
-        gaps=gaps,
-        latency=latency,
         security=security,
         seed=seed,
         dim=dim,

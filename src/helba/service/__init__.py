@@ -1,6 +1,6 @@
 """The bandit as three parties that meet over HTTP: key authority, server, users.
 
-    tenant      one deployment that is served: batches, commits, leases; `chamber` and `gate` are
+    tenant      one deployment that is served: commits, leases of help; `evaluator` and `reader` are
                 its processes, which hold no secret key
     store       what a server must not lose, in a database
     app         the server's HTTP; `limit`, `failure`, `log`, `metric` serve it

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.protocol.enrolment import name_key
-from helba.reference.protocol.server import Server
+from helba.reference.protocol.serving.server import Server
 from helba.service.protocol.snapshot import describe_server
 from helba.service.protocol.snapshotparts import PartWriter
 

@@ -1,4 +1,4 @@
-"""The steps that every request takes before it acts: tenant, token, rate, body, gate.
+"""The steps that every request takes before it acts: tenant, token, rate, body, reader.
 
 In this order: what costs more comes later, and nothing of a body is read for somebody who may not
 send one. A route declares who may call it (`UserCaller`, `AuthorityCaller`), and gets the tenant.
@@ -16,7 +16,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from helba.errors import Refused, Unavailable
-from helba.reference.protocol import messages
+from helba.reference.protocol.wire import messages
 from helba.service.failure import NotFound, Unauthorized, WrongType
 from helba.service.limit import BytesInFlight, RateLimiter, Share, reading_body
 from helba.service.link import TenantLink
@@ -109,7 +109,7 @@ class User:
 
     @asynccontextmanager
     async def saying(self, route: str, *, kind: type[messages.Message]) -> AsyncIterator[Any]:
-        """The message in the body, once the gate has checked it; it must name this user."""
+        """The message in the body, once the reader has checked it; it must name this user."""
         async with self.sending(route) as body:
             yield await self.tenant.check(body, kind=kind, user=self.id)
 

@@ -14,7 +14,7 @@ from typing import Any
 from helba.errors import Unavailable
 from helba.service.failure import TooMany
 
-__all__ = ["Job", "JobQueue", "chunks_of", "one_of_each", "user_of"]
+__all__ = ["Job", "JobQueue", "chunks_of", "user_of"]
 
 MOST_OF_ONE = 16
 
@@ -90,20 +90,6 @@ def user_of(job: Job) -> bytes:
     """Return who sent what a job carries."""
     user: bytes = job.arguments[0].user
     return user
-
-
-def one_of_each(jobs: Sequence[Job], size: int) -> list[list[Job]]:
-    """Return the jobs in groups of at most `size`, no user twice in one."""
-    groups: list[list[Job]] = []
-    for job in jobs:
-        user = user_of(job)
-        for group in groups:
-            if len(group) < size and all(user_of(other) != user for other in group):
-                group.append(job)
-                break
-        else:
-            groups.append([job])
-    return groups
 
 
 def chunks_of(jobs: Sequence[Job], size: int) -> list[Sequence[Job]]:

@@ -1,4 +1,4 @@
-"""What a chamber did and the store does not have yet; nothing of it leaves before it has.
+"""What an evaluator did and the store does not have yet; nothing of it leaves before it has.
 
 A commit that fails is tried again with all that it had, before anything else is done: the state in
 memory is never ahead of the store by more than that. A commit whose outcome stayed unknown may be
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from helba.reference.protocol.server import Status
-from helba.service.chamber import Outcome
+from helba.reference.protocol.serving.server import Status
 from helba.service.checkpoint import Checkpoint
+from helba.service.evaluator import Outcome
 from helba.service.store import AnsweredRound, LedgerCounts, Store, UpdateRecord
 
 __all__ = ["Journal"]

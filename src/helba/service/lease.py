@@ -1,4 +1,4 @@
-"""What the server lends for a while: slots of a ciphertext, and the work of helping an update.
+"""What the server lends for a while: the work of helping an update.
 
 A lease that is not used ends by itself, so that nobody waits for a user who went away. Times are
 those of `time.monotonic`, given by the caller. For one thread at a time.
@@ -6,53 +6,9 @@ those of `time.monotonic`, given by the caller. For one thread at a time.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+__all__ = ["HelpLease"]
 
-__all__ = ["HelpLease", "SlotLeases"]
-
-SLOT_SECONDS = 10.0
 HELP_SECONDS = 15.0
-
-
-class SlotLeases:
-    """Lends each user the lowest slots that are free; users who have not asked yet keep theirs.
-
-    An update test rides in slot 0, so it should be in use whenever there is anybody. Where all are
-    lent the one that was lent first is lent again: two asks for it are scored one after the other.
-    """
-
-    def __init__(self, slots: int, *, seconds: float = SLOT_SECONDS) -> None:
-        self._slots = slots
-        self._seconds = seconds
-        self._lent: OrderedDict[int, tuple[bytes, float]] = OrderedDict()
-
-    def lend(self, user: bytes, *, now: float) -> int:
-        """Return the slots for the next ask of a user; they are lent once, not anew each time."""
-        self._end(now)
-        for slot, (holder, _) in self._lent.items():
-            if holder == user:
-                return slot
-        free = (slot for slot in range(self._slots) if slot not in self._lent)
-        slot = next(free, -1)
-        if slot < 0:
-            slot = next(iter(self._lent))
-            del self._lent[slot]
-        self._lent[slot] = (user, now + self._seconds)
-        return slot
-
-    def use(self, user: bytes, *, slot: int) -> None:
-        """Take a lease back: the ask has come."""
-        if slot in self._lent and self._lent[slot][0] == user:
-            del self._lent[slot]
-
-    def outstanding(self, *, now: float) -> int:
-        """Return how many asks may still be on their way."""
-        self._end(now)
-        return len(self._lent)
-
-    def _end(self, now: float) -> None:
-        for slot in [slot for slot, (_, until) in self._lent.items() if until <= now]:
-            del self._lent[slot]
 
 
 class HelpLease:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.messages import Message
+from helba.reference.protocol.wire.messages import Message
 from helba.service.meter import Histogram
 
 __all__ = ["OpenRound", "TenantLink"]
@@ -80,8 +80,8 @@ class TenantLink(Protocol):
     async def check(self, body: bytes, *, kind: type[Message], user: bytes) -> Any:
         """Return the message of a body, checked, or raise `DamagedData` or `Forbidden`."""
 
-    async def terms(self, user: bytes) -> tuple[bytes, int]:
-        """Return the notice, and the slots that the user's next ask has."""
+    async def terms(self) -> bytes:
+        """Return the notice."""
 
     async def ask(self, checked: Any) -> Sequence[bytes]:
         """Return the answer of a round, or tasks of it."""

@@ -1,8 +1,7 @@
 """The thread that serves a tenant: it takes what waits, has it computed, stores it, and answers.
 
-Rounds that arrive together are scored together: the first waits for those whose users have fetched
-their terms and are still encrypting. When the store fails, callers are told to try again, and a
-turn begins with storing what is left over. When the chamber ends, whatever ended it, another is
+When the store fails, callers are told to try again, and a
+turn begins with storing what is left over. When the evaluator ends, whatever ended it, another is
 started from the store.
 """
 
@@ -11,18 +10,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from helba.errors import HelbaError, Refused, Unavailable
-from helba.service.chamber import Start
-from helba.service.gate import Checked
+from helba.service.evaluator import Start
 from helba.service.job import Job, JobQueue
-from helba.service.lease import SlotLeases
 from helba.service.meter import Meter
 from helba.service.protocol.child import ChildProcess
 from helba.service.serving import Serving
-from helba.service.settings import Batching, Limits
+from helba.service.settings import Limits
 from helba.service.store import Store
 from helba.service.view import View
 
@@ -38,10 +35,10 @@ GONE = "the tenant is being started again: try again"
 
 
 class Opener(Protocol):
-    """How a chamber is started."""
+    """How an evaluator is started."""
 
     def __call__(self, start: Start) -> ChildProcess:
-        """Return a chamber that has opened its keys and this state."""
+        """Return an evaluator that has opened its keys and this state."""
         ...
 
 
@@ -55,19 +52,13 @@ class Loop:
         store: Store,
         opener: Opener,
         view: View,
-        batching: Batching,
         limits: Limits,
     ) -> None:
-        users = view.deployment.users
         self.view = view
         self.queue = JobQueue(limits.most_waiting)
         self._name = name
         self._opener = opener
-        self._slots = SlotLeases(users)
-        self._lock = threading.Lock()  # of the slots
-        self._size = batching.size or users
-        self._wait_seconds = batching.wait_seconds if users > 1 else 0.0
-        self._serving = Serving(name, store=store, view=view, limits=limits, size=self._size)
+        self._serving = Serving(name, store=store, view=view, limits=limits)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"tenant-{name}", daemon=True)
 
@@ -78,15 +69,15 @@ class Loop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what is under way, and end the chamber; a store that hangs is not waited for."""
+        """Finish what is under way, and end the evaluator; a store that hangs is not waited for."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
-        chamber = self._serving.chamber
-        if self._thread.is_alive() and chamber is not None:
+        evaluator = self._serving.evaluator
+        if self._thread.is_alive() and evaluator is not None:
             fields = {"tenant": self._name, "reason": "its store, or a computation, does not end"}
             log.error("tenant did not end well", extra={"fields": fields})
-            chamber.process.kill()
+            evaluator.process.kill()
 
     def submit(self, kind: str, *arguments: object, user: bytes | None = None) -> Job:
         """Add a job; `Unavailable` if the tenant does not serve at the moment."""
@@ -95,11 +86,6 @@ class Loop:
         job = Job(kind=kind, user=user, arguments=arguments)
         self.queue.put(job)
         return job
-
-    def lend_slot(self, user: bytes) -> int:
-        """Return the slots for a user's next ask."""
-        with self._lock:
-            return self._slots.lend(user, now=time.monotonic())
 
     @property
     def meter(self) -> Meter:
@@ -112,10 +98,10 @@ class Loop:
         return self.view.wants_help and self._serving.help.is_free(now=time.monotonic())
 
     def processes(self) -> dict[str, int]:
-        """Return the process of the chamber, if there is one."""
-        chamber = self._serving.chamber
-        pid = None if chamber is None else chamber.process.pid
-        return {} if pid is None else {"chamber": pid}
+        """Return the process of the evaluator, if there is one."""
+        evaluator = self._serving.evaluator
+        pid = None if evaluator is None else evaluator.process.pid
+        return {} if pid is None else {"evaluator": pid}
 
     # -- the thread
 
@@ -135,18 +121,18 @@ class Loop:
         self._finish()
 
     def _step(self) -> Exception | None:
-        """Start a chamber if there is none, and serve one turn; return what went wrong."""
+        """Start an evaluator if there is none, and serve one turn; return what went wrong."""
         try:
-            if self._serving.chamber is None:
+            if self._serving.evaluator is None:
                 self._open()
             self._turn()
-            self._serving.require_chamber()
+            self._serving.require_evaluator()
         except Exception as error:
             return error
         return None
 
     def _open(self) -> None:
-        """Start a chamber from the store."""
+        """Start an evaluator from the store."""
         store = self._serving.store
         store.open_tenant(self._name, fingerprint=self.view.deployment.fingerprint)
         saved = store.load(self._name)
@@ -160,22 +146,22 @@ class Loop:
         log.info("tenant serves", extra={"fields": {"tenant": self._name}})
 
     def _leave(self, state: str, error: Exception) -> None:
-        """Go on without a chamber: the last one has ended, or does not do what it should."""
+        """Go on without an evaluator: the last one has ended, or does not do what it should."""
         reason = _reason_of(error)
         if self.view.last_error != reason:
             log.error("tenant stopped", extra={"fields": {"tenant": self._name, "reason": reason}})
         self.view.state, self.view.last_error = state, reason
-        chamber, self._serving.chamber = self._serving.chamber, None
-        if chamber is not None:
-            chamber.process.kill()
-            chamber.process.join()
+        evaluator, self._serving.evaluator = self._serving.evaluator, None
+        if evaluator is not None:
+            evaluator.process.kill()
+            evaluator.process.join()
         self.queue.fail_all(Unavailable(GONE))
 
     def _finish(self) -> None:
-        if self._serving.chamber is not None:
+        if self._serving.evaluator is not None:
             self._try(lambda: self._turn(last=True))
-            self._try(self._serving.chamber.close)
-            self._serving.chamber = None
+            self._try(self._serving.evaluator.close)
+            self._serving.evaluator = None
         if self.view.state != "failed":
             self.view.state = "stopped"
         self.queue.fail_all(Unavailable("the server is stopping: try again"))
@@ -212,24 +198,10 @@ class Loop:
                     job.fail(why)
 
     def _collect(self, jobs: list[Job]) -> list[Job]:
-        """All that waits, and for asks those that are about to come."""
-        most = max(MOST_IN_TURN, 2 * self._size)
-        while len(jobs) < most and (job := self.queue.take(seconds=self._patience(jobs))):
+        """All that waits, up to a number."""
+        while len(jobs) < MOST_IN_TURN and (job := self.queue.take(seconds=0.0)):
             jobs.append(job)
         return jobs
-
-    def _patience(self, jobs: Sequence[Job]) -> float:
-        asks = [job for job in jobs if job.kind == "ask"]
-        if not asks:
-            return 0.0
-        now = time.monotonic()
-        with self._lock:
-            for job in asks:
-                checked: Checked = job.arguments[0]
-                self._slots.use(checked.user, slot=checked.slot or 0)
-            if len(asks) >= self._size or self._slots.outstanding(now=now) == 0:
-                return 0.0
-        return max(0.0, asks[0].since + self._wait_seconds - now)
 
 
 def _reason_of(error: Exception) -> str:

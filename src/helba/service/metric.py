@@ -20,8 +20,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from helba.reference.protocol.frame import HEADER
-from helba.reference.protocol.messages import Answer, Receipt
+from helba.reference.protocol.wire.frame import HEADER
+from helba.reference.protocol.wire.messages import Answer, Receipt
 from helba.service.link import TenantLink
 from helba.service.meter import BOUNDS
 

@@ -14,7 +14,7 @@ from fastapi import FastAPI, Path, Response
 from fastapi.responses import JSONResponse
 
 from helba.errors import Refused
-from helba.reference.protocol.messages import Ask, Report, TaskReply, TestReply
+from helba.reference.protocol.wire.messages import Ask, Report, TaskReply, TestReply
 from helba.service.body import pack_messages
 from helba.service.front import User, UserCaller, UserResponse
 from helba.service.limit import read_body
@@ -39,10 +39,9 @@ def _iso(at: datetime) -> str:
 
 
 async def post_terms(user: UserCaller) -> Response:
-    """Return the terms of the batch that is served, and lease slots for the next round."""
+    """Return the terms of the batch that is served."""
     await read_body(user.request, 0)
-    notice, slot = await user.tenant.terms(user.id)
-    return UserResponse(notice, user=user, headers={"Helba-Slot": str(slot)})
+    return UserResponse(await user.tenant.terms(), user=user)
 
 
 async def post_round(user: UserCaller) -> Response:
@@ -110,10 +109,9 @@ def add_user_routes(app: FastAPI) -> None:
         body = binary_body(f"A message {kind}.")
         add("POST", path, handler, body=body, errors=SENDING, **options)
 
-    slot = {"Helba-Slot": "the slots of the next round"}
     # 413: a body, where none is wanted
     terms = (*GETTING, 400, 408, 413)
-    add("POST", "terms", post_terms, content="A message Notice.", headers=slot, errors=terms)
+    add("POST", "terms", post_terms, content="A message Notice.", errors=terms)
     add_saying("rounds", post_round, kind="Ask", content=LIST)
     add("GET", "rounds", get_rounds, content=json_of(Rounds), errors=GETTING)
     add("DELETE", "rounds/{round}", delete_round, success=204, errors=GETTING)

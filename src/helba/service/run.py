@@ -22,7 +22,7 @@ from helba.service.app import make_app
 from helba.service.listen import run_app
 from helba.service.memory import give_memory_back
 from helba.service.protocol.files import DEPLOYMENT
-from helba.service.settings import Batching, Limits
+from helba.service.settings import Limits
 from helba.service.store import Store
 from helba.service.tenant import Tenant
 
@@ -54,7 +54,6 @@ def serve(
     host: str,
     port: int,
     limits: Limits,
-    batching: Batching,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     allow_insecure: bool = False,
@@ -79,7 +78,6 @@ def serve(
                 spec.folder,
                 store=shared or stack.enter_context(Store(f"sqlite:///{spec.folder / STORE}")),
                 limits=limits,
-                batching=batching,
                 allow_insecure=allow_insecure,
             )
             for spec in tenants

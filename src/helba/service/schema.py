@@ -64,13 +64,11 @@ class TenantReport(BaseModel):
     fingerprint: str
     key: str | None
     keys: str
-    latency: str
     refresh: str
     security: int | None
     ring_dim: int
     dim: int
     arms: int
-    users: int
     horizon: int
     round: int | None
     samples: int | None

@@ -1,15 +1,15 @@
 """How a turn of a tenant is served: which calls each kind of job makes, and what is stored first.
 
 In each turn rewards are folded before rounds are scored, so that who reports and asks again is
-answered with what was learned. Nothing that a chamber returns is given to anybody before the store
-has it.
+answered with what was learned. Nothing that an evaluator returns is given to anybody before the
+store has it.
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -17,17 +17,17 @@ from pickle import PickleBuffer
 from typing import Any
 
 from helba.errors import HelbaError, Refused, RunFailed, Unavailable
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Report
-from helba.reference.protocol.rewards import NOT_YOURS, UNKNOWN_ROUND
-from helba.service.chamber import Outcome, Reply
+from helba.reference.protocol.serving.rewards import NOT_YOURS, UNKNOWN_ROUND
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Report
+from helba.service.evaluator import Outcome, Reply
 from helba.service.failure import NotFound, TooMany
-from helba.service.gate import Checked
-from helba.service.job import Job, chunks_of, one_of_each, user_of
+from helba.service.job import Job, chunks_of, user_of
 from helba.service.journal import Journal
 from helba.service.lease import HelpLease
 from helba.service.meter import Meter
 from helba.service.protocol.child import ChildEnded, ChildProcess
+from helba.service.reader import Checked
 from helba.service.settings import Limits
 from helba.service.store import AnsweredRound, RoundRecord, Store
 from helba.service.view import View
@@ -53,37 +53,36 @@ class _Begun:
 
 
 class Diverged(RunFailed):
-    """What the chamber has in memory is not what the store says: it must be started again."""
+    """What the evaluator has in memory is not what the store says: it must be started again."""
 
 
 class Serving:
-    """Serves jobs with a `chamber`, which may be replaced; `size` rounds at most go together."""
+    """Serves jobs with a `evaluator`, which may be replaced."""
 
-    def __init__(self, name: str, *, store: Store, view: View, limits: Limits, size: int) -> None:
+    def __init__(self, name: str, *, store: Store, view: View, limits: Limits) -> None:
         self.name = name
         self.view = view
         self.store = store
         self.meter = Meter()
         self.help = HelpLease()
-        self.chamber: ChildProcess | None = None
+        self.evaluator: ChildProcess | None = None
         self._journal = Journal(store, tenant=name)
         self._limits = limits
-        self._size = size
         self._most_folded = max(1, FOLDED_BYTES // Codec(view.deployment).longest(Report))
         self._begun: OrderedDict[bytes, _Begun] = OrderedDict()
         self._unseen: Outcome | None = None
 
-    def begin(self, chamber: ChildProcess, *, stored: int) -> None:
-        """Go on with a chamber that was started from the store's checkpoint of this number."""
+    def begin(self, evaluator: ChildProcess, *, stored: int) -> None:
+        """Go on with an evaluator that was started from the store's checkpoint of this number."""
         self._journal.restart(stored=stored)
         self._begun.clear()
         self._unseen = None
-        self.chamber = chamber
+        self.evaluator = evaluator
         self._keep(self._call("begin"))
         self.view.open_rounds = self.store.counts(self.name).open
 
     def serve(self, jobs: Sequence[Job]) -> None:
-        """Serve what waits; `Unavailable` if the store is away, `ChildEnded` without a chamber."""
+        """Serve what waits; `Unavailable` without the store, `ChildEnded` without an evaluator."""
         of = {
             kind: [job for job in jobs if job.kind == kind]
             for kind in (*EACH, "reward", "ask", "tasks")
@@ -93,16 +92,16 @@ class Serving:
                 self._guard([job], partial(getattr(self, f"_serve_{kind}"), job))
         for some in chunks_of(of["reward"], self._most_folded):
             self._guard(some, partial(self._serve_rewards, some))
-        for some in one_of_each(of["ask"], self._size):
-            self._guard(some, partial(self._serve_asks, some))
+        for job in of["ask"]:
+            self._guard([job], partial(self._serve_ask, job))
         for job in of["tasks"]:
             self._guard([job], partial(self._serve_tasks, job))
 
-    def require_chamber(self) -> ChildProcess:
-        """Return the chamber, or raise `ChildEnded`."""
-        if self.chamber is None or not self.chamber.process.is_alive():
+    def require_evaluator(self) -> ChildProcess:
+        """Return the evaluator, or raise `ChildEnded`."""
+        if self.evaluator is None or not self.evaluator.process.is_alive():
             raise ChildEnded("the tenant's process has ended")
-        return self.chamber
+        return self.evaluator
 
     def store_left_over(self) -> None:
         """Store what a commit that failed has left, or raise `Unavailable`."""
@@ -110,7 +109,7 @@ class Serving:
         self._show()
 
     def _guard(self, jobs: Sequence[Job], action: Callable[[], None]) -> None:
-        """Serve jobs; an error is theirs. Without the chamber, or the store, the turn ends."""
+        """Serve jobs; an error is theirs. Without the evaluator, or the store, the turn ends."""
         try:
             action()
         except (ChildEnded, Diverged):  # no fault of theirs: the turn tells them to try again
@@ -177,7 +176,7 @@ class Serving:
         fresh = self._let_in(fresh)
         if not fresh:
             return
-        reports = [PickleBuffer(same[0].arguments[0].data) for same in fresh.values()]
+        reports = {round: PickleBuffer(same[0].arguments[0].data) for round, same in fresh.items()}
         try:
             outcome = self._compute("fold", reports)
         except (ChildEnded, Diverged):
@@ -214,51 +213,28 @@ class Serving:
                 job.fail(Refused(why) if over else Unavailable(why))
         return first
 
-    def _serve_asks(self, jobs: Sequence[Job]) -> None:
-        """Score them together, store the rounds, and answer."""
-        asks: dict[bytes, tuple[bytes, PickleBuffer]] = {}
-        waiting: dict[bytes, list[Job]] = {}
-        again: set[bytes] = set()
-        for job in jobs:
-            checked: Checked = job.arguments[0]
-            try:
-                if self._require_askable(checked, asks):
-                    again.add(checked.subject)
-            except Unavailable:  # the store is away, for the others as well
-                raise
-            except HelbaError as error:
-                job.fail(error)
-                continue
-            asks[checked.subject] = (checked.user, PickleBuffer(checked.data))
-            waiting.setdefault(checked.subject, []).append(job)
-        if not asks:
-            return
-        begun = [
-            round
-            for round, (job, *_) in waiting.items()
-            if self._begin_round(round, job, again=round in again)
-        ]
-        said: dict[bytes, list[Reply]] = {}
+    def _serve_ask(self, job: Job) -> None:
+        """Score it, store the round, and answer."""
+        checked: Checked = job.arguments[0]
+        again = self._require_askable(checked)
+        begun = self._begin_round(checked.subject, job, again=again)
+        said: list[Reply] = []
         try:
-            outcome = self._compute("ask", asks)
-            for reply in outcome.replies:
-                said.setdefault(reply.subject, []).append(reply)
+            outcome = self._compute(
+                "ask", checked.subject, checked.user, PickleBuffer(checked.data)
+            )
+            said = [reply for reply in outcome.replies if reply.subject == checked.subject]
         finally:  # what was refused does not wait
-            for round in begun:
-                if all(reply.kind == "refusal" for reply in said.get(round, ())):
-                    self._begun.pop(round, None)
+            if begun and all(reply.kind == "refusal" for reply in said):
+                self._begun.pop(checked.subject, None)
         self._keep(outcome, answered=self._answered(outcome.replies))
-        for round, same in waiting.items():
-            for job in same:
-                self._finish_with(job, said.get(round, []))
+        self._finish_with(job, said)
 
-    def _require_askable(self, checked: Checked, asks: Mapping[bytes, tuple[bytes, Any]]) -> bool:
+    def _require_askable(self, checked: Checked) -> bool:
         """Refuse a round of somebody else, one that is over, and one too many.
 
         Return whether it was answered before.
         """
-        if asks.get(checked.subject, (checked.user, b""))[0] != checked.user:
-            raise Refused(NOT_YOURS)
         record = self.store.find_round(self.name, checked.subject)
         if record is not None:
             refused = _reason_against(record, user=checked.user)
@@ -358,16 +334,16 @@ class Serving:
             number = self._journal.commit()
         except Unavailable:
             raise
-        except HelbaError as error:  # the store is not what this chamber goes on from
+        except HelbaError as error:  # the store is not what this evaluator goes on from
             raise Diverged(str(error)) from error
         if number is not None:
             self._call("settle", number)
 
     def _call(self, name: str, *arguments: object) -> Any:
-        return self.require_chamber().call(name, *arguments)
+        return self.require_evaluator().call(name, *arguments)
 
     def _compute(self, name: str, *arguments: object) -> Outcome:
-        """Call the chamber; what it cannot finish leaves a state that nobody can vouch for."""
+        """Call the evaluator; what it cannot finish leaves a state that nobody can vouch for."""
         try:
             outcome: Outcome = self._call(name, *arguments)
         except ChildEnded:

@@ -1,15 +1,14 @@
-"""What an operator may set of a server: limits of what users may do, and how batches form."""
+"""What an operator may set of a server: limits of what users may do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from helba.errors import InvalidInput, require_positive, require_whole
+from helba.errors import require_positive, require_whole
 
-__all__ = ["Batching", "Limits"]
+__all__ = ["Limits"]
 
 MOST = 1 << 40
-MOST_WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,22 +30,3 @@ class Limits:
         require_positive("rate_per_second", self.rate_per_second)
         for name in ("burst", "most_open_rounds", "most_waiting", "most_bytes_in_flight"):
             require_whole(name, getattr(self, name), least=1, most=MOST)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batching:
-    """How rounds and rewards are put together: `size` at most, None for as many as have slots.
-
-    The first that comes waits for those who have fetched terms and not asked yet, `wait_seconds` at
-    most, where a ciphertext has room for them. Nobody waits who is alone.
-    """
-
-    size: int | None = None
-    wait_seconds: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.size is not None:
-            require_whole("size", self.size, least=1, most=MOST)
-        if not 0.0 <= self.wait_seconds <= MOST_WAIT_SECONDS:
-            allowed = f"from 0 to {MOST_WAIT_SECONDS:g}"
-            raise InvalidInput("wait_seconds", self.wait_seconds, allowed)

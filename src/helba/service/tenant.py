@@ -1,8 +1,9 @@
-"""A tenant: one deployment that is served, with a chamber and a gate of its own.
+"""A tenant: one deployment that is served, with an evaluator and a reader of its own.
 
 The front's event loop calls coroutines; a thread serves them (`loop`), and another has messages and
-keys read by the gate (`gatekeeper`); what anybody may ask of the store has a third. Who may call is
-known by hashes of tokens, which lie in the tenant's folder; members and keys change one at a time.
+keys read by the reader (`readerlink`); what anybody may ask of the store has a third. Who may call
+is known by hashes of tokens, which lie in the tenant's folder; members and keys change one at a
+time.
 """
 
 from __future__ import annotations
@@ -18,14 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import DamagedData, Refused, Unavailable
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Message
-from helba.reference.protocol.server import Status
-from helba.service.chamber import Outcome, Reply, Start, run_chamber
+from helba.reference.protocol.serving.server import Status
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Message
 from helba.service.checkpoint import Checkpoint
+from helba.service.evaluator import Outcome, Reply, Start, run_evaluator
 from helba.service.failure import Forbidden
-from helba.service.gate import KINDS, Checked, NotYours
-from helba.service.gatekeeper import Gatekeeper
 from helba.service.limit import OneCopy
 from helba.service.loop import Loop
 from helba.service.meter import Histogram
@@ -39,7 +38,9 @@ from helba.service.protocol.tokens import (
     same_hash,
     write_token_hash,
 )
-from helba.service.settings import Batching, Limits
+from helba.service.reader import KINDS, Checked, NotYours
+from helba.service.readerlink import ReaderLink
+from helba.service.settings import Limits
 from helba.service.store import Store
 from helba.service.view import View
 
@@ -72,7 +73,6 @@ class Tenant:
         folder: Path,
         *,
         store: Store,
-        batching: Batching | None = None,
         limits: Limits | None = None,
         allow_insecure: bool = False,
     ) -> None:
@@ -86,16 +86,15 @@ class Tenant:
         self._folder = folder
         self._allow_insecure = allow_insecure
         self._store = store
-        self._view = View(self.deployment, on_key=lambda: self._gate.prepare())
+        self._view = View(self.deployment, on_key=lambda: self._reader.prepare())
         self._loop = Loop(
             name,
             store=store,
-            opener=self._open_chamber,
+            opener=self._open_evaluator,
             view=self._view,
-            batching=batching or Batching(),
             limits=limits or Limits(),
         )
-        self._gate = Gatekeeper(
+        self._reader = ReaderLink(
             name,
             folder,
             view=self._view,
@@ -122,7 +121,7 @@ class Tenant:
     def stop(self) -> None:
         """Finish what is under way, and end the processes."""
         self._loop.stop()
-        self._gate.stop()
+        self._reader.stop()
         self._histories.stop()
 
     @property
@@ -142,25 +141,25 @@ class Tenant:
 
     def processes(self) -> dict[str, int]:
         """Return the processes of the tenant, by name."""
-        pid = self._gate.process
-        return self._loop.processes() | ({} if pid is None else {"gate": pid})
+        pid = self._reader.process
+        return self._loop.processes() | ({} if pid is None else {"reader": pid})
 
     # -- what users send
 
     async def check(self, body: bytes, *, kind: type[Message], user: bytes) -> Checked:
-        """Return what a body says, read in the gate, or raise `DamagedData` or `Forbidden`."""
+        """Return what a body says, read in the reader, or raise `DamagedData` or `Forbidden`."""
         route = next(name for name, each in KINDS.items() if each is kind)
         try:
-            subject, batch, slot = await self._gate.check(route, body, user=user)
+            subject, batch = await self._reader.check(route, body, user=user)
         except NotYours as error:
             raise Forbidden(str(error)) from None
-        return Checked(route=route, user=user, subject=subject, data=body, batch=batch, slot=slot)
+        return Checked(route=route, user=user, subject=subject, data=body, batch=batch)
 
-    async def terms(self, user: bytes) -> tuple[bytes, int]:
-        """Return the terms of the batch that is served, and slots for the next ask."""
+    async def terms(self) -> bytes:
+        """Return the terms of the batch that is served."""
         if self._view.notice is None:
             raise Unavailable(f"the tenant is {self.state}: try again")
-        return self._view.notice, self._loop.lend_slot(user)
+        return self._view.notice
 
     async def ask(self, checked: Checked) -> list[bytes]:
         """Return the answer to an ask, or what its user must do for it."""
@@ -193,7 +192,7 @@ class Tenant:
 
     async def introduce(self, user: bytes, inward_key: bytes) -> None:
         """Take the user's own key for data that arrives switched."""
-        await self._gate.check_keys("inward-key", inward_key, user=user)
+        await self._reader.check_keys("inward-key", inward_key, user=user)
         await self._submit("control", "introduce", user, inward_key, user=user)
 
     # -- what the authority says
@@ -201,7 +200,7 @@ class Tenant:
     async def enrol(self, user: bytes, enrolment: bytes, *, token_hash: str) -> None:
         """Serve a user from now on, who shows the token of this hash."""
         async with self._change:
-            if await self._gate.check_keys("members", enrolment) != user:
+            if await self._reader.check_keys("members", enrolment) != user:
                 raise DamagedData("the enrolment is of another user")
             await self._submit("control", "enrol", enrolment)
             await asyncio.to_thread(write_token_hash, self._folder, user, token_hash)
@@ -218,7 +217,7 @@ class Tenant:
     async def rotate(self, rotation: bytes) -> None:
         """Go on under a new collective key, with the same model."""
         async with self._change:
-            await self._gate.check_keys("rotation", rotation)
+            await self._reader.check_keys("rotation", rotation)
             await self._submit("control", "take_rotation", rotation)
 
     def _know(self, user: bytes, token_hash: str | None) -> None:
@@ -305,10 +304,10 @@ class Tenant:
         job = self._loop.submit(kind, *arguments, user=user)
         return await asyncio.wrap_future(job.future)
 
-    def _open_chamber(self, start: Start) -> ChildProcess:
+    def _open_evaluator(self, start: Start) -> ChildProcess:
         arguments = (self._folder, self._allow_insecure, start)
         replies = (Outcome, Reply, Checkpoint, Status)
-        return ChildProcess(run_chamber, *arguments, what="tenant", replies=replies)
+        return ChildProcess(run_evaluator, *arguments, what="tenant", replies=replies)
 
 
 class _Histories:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.messages import Receipt
-from helba.reference.protocol.server import Status
-from helba.service.chamber import Outcome
+from helba.reference.protocol.serving.server import Status
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Receipt
+from helba.service.evaluator import Outcome
 
 __all__ = ["View", "who_learns_what"]
 
@@ -71,13 +71,11 @@ class View:
             "fingerprint": deployment.fingerprint,
             "key": None if self.key is None else self.key.hex(),
             "keys": deployment.keys,
-            "latency": deployment.latency,
             "refresh": deployment.refresh,
             "security": parameters.security,
             "ring_dim": parameters.ring_dim,
             "dim": settings.dim,
             "arms": settings.arms,
-            "users": deployment.users,
             "horizon": settings.horizon,
             **counts,
             "enrolled": None if status is None else status.users,

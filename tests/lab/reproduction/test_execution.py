@@ -8,13 +8,13 @@ import pytest
 
 from helba.errors import RunFailed
 from helba.lab.reproduction.execution import distinct, run_missing
-from helba.lab.reproduction.result import Kept
+from helba.lab.reproduction.result import SavedResults
 from tests.lab.reproduction import work
 from tests.lab.reproduction.work import unit
 
 
 def run(units, *, out, processes=1):
-    with Kept(out, units=units) as kept:
+    with SavedResults(out, units=units) as kept:
         run_missing(units, kept=kept, processes=processes)
         return kept.results
 
@@ -49,7 +49,7 @@ def test_failing_unit_is_named_and_the_finished_ones_are_kept(tmp_path):
     units = [unit("good", number=1), unit("bad", work=work.fail)]
     with pytest.raises(RunFailed, match="unit bad failed: no luck"):
         run(units, out=tmp_path)
-    with Kept(tmp_path, units=units) as kept:
+    with SavedResults(tmp_path, units=units) as kept:
         assert set(kept.results) == {"good"}
 
 

@@ -14,7 +14,7 @@ def whole():
 
 
 def test_single_play_is_the_run_of_the_command(whole):
-    told = {"profile": "ciphertext", "latency": "interactive"}
+    told = {"profile": "ciphertext"}
     run = run_single(SingleRequest(**REQUEST, **told)).as_json()
     same = ("regret", "updates", "agreement", "parameters", "bytes_up", "bytes_down", "profile")
     assert {name: whole[name] for name in same} == {name: run[name] for name in same}

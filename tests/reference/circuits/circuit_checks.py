@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from helba.reference.engine import EncryptedVector
 from helba.reference.engine.simulator import SimulatedEngine
-from helba.reference.planning.cost import Cost
-from tests.engines import Desk
+from helba.reference.planning.cost.cost import Cost
+from tests.engines import Keyed
 
 
 @dataclass
@@ -34,9 +34,9 @@ class Measured:
 
 
 @contextmanager
-def measure(desk: Desk) -> Iterator[Measured]:
+def measure(keyed: Keyed) -> Iterator[Measured]:
     measured = Measured()
-    with desk.engine.count() as tally:
+    with keyed.engine.count() as tally:
         yield measured
     measured.cost = Cost(
         products=tally.products, plain_products=tally.plain_products, rotations=tally.rotations
@@ -47,12 +47,12 @@ def measure(desk: Desk) -> Iterator[Measured]:
 class Refresher:
     """The masked refresh in one place; it keeps how many levels each vector had left."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk, self.left = desk, list[int]()
+    def __init__(self, keyed: Keyed) -> None:
+        self.keyed, self.left = keyed, list[int]()
 
     def __call__(self, vector: EncryptedVector) -> EncryptedVector:
         self.left.append(vector.levels_left)
-        return self.desk.engine.refresh(vector, secret_key=self.desk.keys.secret)
+        return self.keyed.engine.refresh(vector, secret_key=self.keyed.keys.secret)
 
     @property
     def count(self) -> int:
@@ -60,9 +60,9 @@ class Refresher:
 
 
 @contextmanager
-def assert_uses_every_key(desk: Desk) -> Iterator[None]:
-    """All rotation keys that the desk was opened with serve inside the block."""
-    engine, used = desk.engine, set[int]()
+def assert_uses_every_key(keyed: Keyed) -> Iterator[None]:
+    """All rotation keys that the keyed was opened with serve inside the block."""
+    engine, used = keyed.engine, set[int]()
     find = engine._rotation_key
 
     def spy(steps: int, *, slots: int) -> int:
@@ -80,7 +80,7 @@ def assert_uses_every_key(desk: Desk) -> Iterator[None]:
 
 
 def assert_close(
-    desk: Desk,
+    keyed: Keyed,
     result: EncryptedVector,
     *,
     expected: NDArray[np.float64],
@@ -93,7 +93,7 @@ def assert_close(
     is that of a vector of all slots, though, where these have few.
     """
     slack = noise
-    if isinstance(desk.engine, SimulatedEngine):
-        assert desk.engine.noise_bound(result) <= 30.0 * noise
+    if isinstance(keyed.engine, SimulatedEngine):
+        assert keyed.engine.noise_bound(result) <= 30.0 * noise
         slack = 1e-10
-    assert np.abs(desk.open(result) - expected).max() <= error + slack
+    assert np.abs(keyed.open(result) - expected).max() <= error + slack

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from helba.reference.planning.matrix import MatrixLayout
+from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.parameters import insecure_parameters
-from tests.engines import Desk, open_desk
+from tests.engines import Keyed, open_keyed
 
 Array = NDArray[np.float64]
 
@@ -20,11 +20,11 @@ LARGE = [("simulate", 16), ("simulate", 32)]
 
 def open_matrix_desk(
     scheme: str, *, dim: int, depth: int = 6, max_slots: int | None = None, more: object = ()
-) -> tuple[Desk, MatrixLayout]:
+) -> tuple[Keyed, MatrixLayout]:
     parameters = insecure_parameters(ring_dim=1 << (15 if dim > 8 else 11), depth=depth)
     layout = MatrixLayout(dim=dim, max_slots=max_slots or parameters.max_slots)
     rotations = {*layout.rotations, *more}  # type: ignore[call-overload]
-    return open_desk(scheme, parameters=parameters, rotations=rotations), layout
+    return open_keyed(scheme, parameters=parameters, rotations=rotations), layout
 
 
 def random_matrices(count: int, *, dim: int, seed: int = 1) -> list[Array]:

@@ -8,33 +8,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.reference.circuits.argmax import Rider, comparison_vector
-from helba.reference.circuits.scores import score_differences
+from helba.reference.circuits.comparison.argmax import Rider, comparison_vector
+from helba.reference.circuits.scores.scores import score_differences
 from helba.reference.engine.simulator import SimulatedEngine
 from helba.reference.numerics.argmax import argmax_levels, argmax_tolerance
 from helba.reference.numerics.argmax import comparison_vector as plain_comparison
 from helba.reference.numerics.sign import best_composition
-from helba.reference.planning.compare_cost import argmax_cost
-from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.score import ScoreLayout, choose_score_layout, score_cost
-from helba.reference.planning.score_packing import (
+from helba.reference.planning.cost.compare_cost import argmax_cost
+from helba.reference.planning.layout.score import ScoreLayout, choose_score_layout, score_cost
+from helba.reference.planning.layout.score_packing import (
     pack_contexts,
     pack_model,
     pack_trace,
     read_answer,
 )
+from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.twin.fast import default_sign
-from tests.engines import BOTH, open_desk
+from tests.engines import BOTH, open_keyed
 from tests.reference.circuits.circuit_checks import assert_uses_every_key, measure
 
 QUICK = best_composition(resolution=2.0**-3, degrees=(5, 3))
 METHODS = ["product", "sum"]
 
 
-def desk_of(scheme: str, layout: ScoreLayout, *, depth: int, method: str = "sum"):
+def keyed_of(scheme: str, layout: ScoreLayout, *, depth: int, method: str = "sum"):
     size = max(1 << 11, 2 * layout.compare_slots)
     parameters = insecure_parameters(ring_dim=size, depth=depth)
-    return open_desk(scheme, parameters=parameters, rotations=layout.rotations_for(method))
+    return open_keyed(scheme, parameters=parameters, rotations=layout.rotations_for(method))
 
 
 def grid_of(layout: ScoreLayout, scores: np.ndarray) -> np.ndarray:
@@ -52,14 +52,14 @@ def test_comparison_vector_fills_all_slots_at_the_predicted_cost(
 ) -> None:
     layout = ScoreLayout(dim=1, arms=arms)
     levels = argmax_levels(sign=QUICK, arms=arms, method=method)
-    desk = desk_of(scheme, layout, depth=levels, method=method)
+    keyed = keyed_of(scheme, layout, depth=levels, method=method)
     scores = np.random.default_rng(arms).uniform(0, 1, arms)
-    differences = desk.engine.encrypt(grid_of(layout, scores))
-    with measure(desk) as measured:
+    differences = keyed.engine.encrypt(grid_of(layout, scores))
+    with measure(keyed) as measured:
         result = comparison_vector(
-            desk.engine, differences, layout=layout, sign=QUICK, method=method
+            keyed.engine, differences, layout=layout, sign=QUICK, method=method
         )
-        opened = desk.open(result)
+        opened = keyed.open(result)
     assert measured.at(0, result) == argmax_cost(layout, sign=QUICK, method=method)
     assert result.level == levels
     expected = np.zeros(layout.padded_arms)
@@ -67,8 +67,8 @@ def test_comparison_vector_fills_all_slots_at_the_predicted_cost(
     if arms == 2:  # c = 0 and c = 1 of the first arm
         expected = np.array([0.0, expected[0]])
     noise = 1e-6
-    if isinstance(desk.engine, SimulatedEngine):
-        assert desk.engine.noise_bound(result) <= noise
+    if isinstance(keyed.engine, SimulatedEngine):
+        assert keyed.engine.noise_bound(result) <= noise
     tiled = np.tile(expected, layout.compare_slots // layout.padded_arms)
     np.testing.assert_allclose(opened, tiled, atol=noise)
 
@@ -77,14 +77,14 @@ def test_comparison_vector_fills_all_slots_at_the_predicted_cost(
 @pytest.mark.parametrize("radix", [2, 4, 16])
 def test_sums_of_any_radix_give_the_comparison_vector(scheme: str, radix: int) -> None:
     layout = ScoreLayout(dim=1, arms=16, radix=radix)
-    desk = desk_of(scheme, layout, depth=QUICK.levels)
+    keyed = keyed_of(scheme, layout, depth=QUICK.levels)
     scores = np.random.default_rng(radix).uniform(0, 1, 16)
-    differences = desk.engine.encrypt(grid_of(layout, scores))
-    with measure(desk) as measured:
+    differences = keyed.engine.encrypt(grid_of(layout, scores))
+    with measure(keyed) as measured:
         result = comparison_vector(
-            desk.engine, differences, layout=layout, sign=QUICK, method="sum"
+            keyed.engine, differences, layout=layout, sign=QUICK, method="sum"
         )
-        opened = desk.open(result)
+        opened = keyed.open(result)
     assert measured.at(0, result) == argmax_cost(layout, sign=QUICK, method="sum")
     expected = plain_comparison(scores, sign=QUICK, scale=1.0, method="sum").value
     np.testing.assert_allclose(opened, np.tile(expected, layout.compare_slots // 16), atol=1e-6)
@@ -95,21 +95,21 @@ def test_sums_of_any_radix_give_the_comparison_vector(scheme: str, radix: int) -
 @pytest.mark.parametrize(("dim", "arms"), [(1, 2), (2, 3), (3, 5), (2, 16)])
 def test_a_round_uses_every_key_of_its_layout(dim: int, arms: int, form: str, method: str) -> None:
     layout = ScoreLayout(dim=dim, arms=arms, form=form)
-    desk = desk_of("simulate", layout, depth=12, method=method)
-    vector = desk.engine.encrypt(np.zeros(layout.slots))
-    with assert_uses_every_key(desk):
-        differences = score_differences(desk.engine, vector, model=vector, layout=layout)
-        comparison_vector(desk.engine, differences, layout=layout, sign=QUICK, method=method)
+    keyed = keyed_of("simulate", layout, depth=12, method=method)
+    vector = keyed.engine.encrypt(np.zeros(layout.slots))
+    with assert_uses_every_key(keyed):
+        differences = score_differences(keyed.engine, vector, model=vector, layout=layout)
+        comparison_vector(keyed.engine, differences, layout=layout, sign=QUICK, method=method)
 
 
 def test_test_that_rides_is_added_at_the_last_level() -> None:
     """Where a product with a plaintext is cheapest."""
     layout = ScoreLayout(dim=1, arms=8)
-    desk = desk_of("simulate", layout, depth=QUICK.levels + 3, method="product")
-    differences = desk.engine.encrypt(np.zeros(layout.compare_slots))
-    with measure(desk) as measured:
+    keyed = keyed_of("simulate", layout, depth=QUICK.levels + 3, method="product")
+    differences = keyed.engine.encrypt(np.zeros(layout.compare_slots))
+    with measure(keyed) as measured:
         result = comparison_vector(
-            desk.engine,
+            keyed.engine,
             differences,
             layout=layout,
             sign=QUICK,
@@ -133,22 +133,22 @@ def test_largest_entry_is_within_the_certified_tolerance(
     layout = ScoreLayout(dim=1, arms=arms)
     rng = np.random.default_rng(seed)
     scores = rng.uniform(0, 10.0**log_width, arms)
-    desk = desk_of(
+    keyed = keyed_of(
         "simulate",
         layout,
         depth=argmax_levels(sign=sign, arms=arms, method=method),
         method=method,
     )
     result = comparison_vector(
-        desk.engine,
-        desk.engine.encrypt(grid_of(layout, scores)),
+        keyed.engine,
+        keyed.engine.encrypt(grid_of(layout, scores)),
         layout=layout,
         sign=sign,
         method=method,
     )
-    assert isinstance(desk.engine, SimulatedEngine)
-    noise = desk.engine.noise_bound(result)
-    b = read_answer(layout, values=desk.open(result), method=method).comparison
+    assert isinstance(keyed.engine, SimulatedEngine)
+    noise = keyed.engine.noise_bound(result)
+    b = read_answer(layout, values=keyed.open(result), method=method).comparison
     pushed = b + noise  # the worst that CKKS may do
     pushed[np.argmax(scores)] -= 2 * noise
     tolerance = argmax_tolerance(sign=sign, arms=arms, scale=1.0, method=method, noise=noise)
@@ -166,22 +166,22 @@ def test_answer_holds_the_comparison_and_the_test(
     """From contexts to the answer, the update test riding: at no level more."""
     layout = ScoreLayout(dim=2, arms=arms, form=form)
     predicted = score_cost(layout) + argmax_cost(layout, sign=QUICK, method=method, riding=True)
-    desk = desk_of(scheme, layout, depth=predicted.levels, method=method)
+    keyed = keyed_of(scheme, layout, depth=predicted.levels, method=method)
     rng = np.random.default_rng(10 * arms + flip)
     contexts, estimate, inverse = rng.uniform(-1, 1, (arms, 2)), rng.uniform(-1, 1, 2), np.eye(2)
     growth = contexts.T @ contexts
-    user = desk.engine.encrypt(pack_contexts(layout, contexts=contexts, gamma=1.0, scale=4.0))
-    model = desk.engine.encrypt(pack_model(layout, inverse=inverse, estimate=estimate))
-    trace = desk.engine.encrypt(pack_trace(layout, growth=growth, threshold=1.0, reach=9.0))
+    user = keyed.engine.encrypt(pack_contexts(layout, contexts=contexts, gamma=1.0, scale=4.0))
+    model = keyed.engine.encrypt(pack_model(layout, inverse=inverse, estimate=estimate))
+    trace = keyed.engine.encrypt(pack_trace(layout, growth=growth, threshold=1.0, reach=9.0))
     if form == "pairs":
-        user, trace = desk.engine.add(user, trace), None
-    differences = score_differences(desk.engine, user, model=model, layout=layout, trace=trace)
+        user, trace = keyed.engine.add(user, trace), None
+    differences = score_differences(keyed.engine, user, model=model, layout=layout, trace=trace)
     rider = Rider(flip=flip, noise=0.125)
-    with measure(desk) as measured:
+    with measure(keyed) as measured:
         result = comparison_vector(
-            desk.engine, differences, layout=layout, sign=QUICK, method=method, rider=rider
+            keyed.engine, differences, layout=layout, sign=QUICK, method=method, rider=rider
         )
-        opened = desk.open(result)
+        opened = keyed.open(result)
     riding = argmax_cost(layout, sign=QUICK, method=method, riding=True)
     assert measured.at(differences.level, result) == riding
     assert result.level == predicted.levels
@@ -203,7 +203,7 @@ def test_large_problems_play_the_best_arm(dim: int, arms: int, form: str) -> Non
     assert layout.form == form
     predicted = score_cost(layout) + argmax_cost(layout, sign=sign, method="sum")
     parameters = insecure_parameters(ring_dim=1 << 15, depth=predicted.levels)
-    desk = open_desk("simulate", parameters=parameters, rotations=layout.rotations)
+    keyed = open_keyed("simulate", parameters=parameters, rotations=layout.rotations)
     rng = np.random.default_rng(dim * arms)
     contexts, estimate = rng.uniform(-1, 1, (arms, dim)), rng.uniform(-1, 1, dim)
     root = rng.uniform(-1, 1, (dim, dim))
@@ -212,13 +212,18 @@ def test_large_problems_play_the_best_arm(dim: int, arms: int, form: str) -> Non
     scale = float(np.ptp(scores))
     user = pack_contexts(layout, contexts=contexts, gamma=0.2, scale=scale)
     model = pack_model(layout, inverse=inverse, estimate=estimate)
-    with measure(desk) as measured:
+    with measure(keyed) as measured:
         differences = score_differences(
-            desk.engine, desk.engine.encrypt(user), model=desk.engine.encrypt(model), layout=layout
+            keyed.engine,
+            keyed.engine.encrypt(user),
+            model=keyed.engine.encrypt(model),
+            layout=layout,
         )
-        result = comparison_vector(desk.engine, differences, layout=layout, sign=sign, method="sum")
+        result = comparison_vector(
+            keyed.engine, differences, layout=layout, sign=sign, method="sum"
+        )
     assert measured.at(0, result) == predicted
-    b = read_answer(layout, values=desk.open(result), method="sum").comparison
+    b = read_answer(layout, values=keyed.open(result), method="sum").comparison
     assert np.argmax(b) == np.argmax(scores)
     expected = plain_comparison(scores, sign=sign, scale=scale, method="sum").value
     np.testing.assert_allclose(b, expected, atol=1e-9)
@@ -230,13 +235,13 @@ def test_large_problems_play_the_best_arm(dim: int, arms: int, form: str) -> Non
 def test_slots_tell_no_more_than_comparison_and_test(method: str, form: str, arms: int) -> None:
     """Each slot is 0, b_a, t, b_0 + t, b_0 t or (1 + b_0) t, with the same noise inside t."""
     layout = ScoreLayout(dim=1, arms=arms, form=form)
-    desk = desk_of("simulate", layout, depth=10, method=method)
+    keyed = keyed_of("simulate", layout, depth=10, method=method)
     scores, trace = np.linspace(0, 1, arms), 0.4
     grid = grid_of(layout, scores)
     grid[:: layout.grid] = trace
     result = comparison_vector(
-        desk.engine,
-        desk.engine.encrypt(grid),
+        keyed.engine,
+        keyed.engine.encrypt(grid),
         layout=layout,
         sign=QUICK,
         method=method,
@@ -247,7 +252,7 @@ def test_slots_tell_no_more_than_comparison_and_test(method: str, form: str, arm
     summed = method == "sum" or arms == 2
     tests = [b[0] + t] if summed else [b[0] * t, (1 + b[0]) * t]
     allowed = [0.0, *b, *([t] if layout.columns == 1 else tests)]
-    slots = desk.open(result)
+    slots = keyed.open(result)
     assert np.abs(slots[:, None] - np.array(allowed)).min(axis=1).max() <= 1e-9
     answer = read_answer(layout, values=slots, method=method, riding=True)
     np.testing.assert_allclose(answer.comparison, b, atol=1e-9)
@@ -258,15 +263,15 @@ def test_slots_tell_no_more_than_comparison_and_test(method: str, form: str, arm
 @pytest.mark.parametrize("form", ["pairs", "arms"])
 def test_users_with_fewer_arms_get_their_best(method: str, form: str) -> None:
     layout = ScoreLayout(dim=2, arms=6, form=form)
-    desk = desk_of("simulate", layout, depth=12, method=method)
+    keyed = keyed_of("simulate", layout, depth=12, method=method)
     contexts = np.array([[0.1, 0.2], [0.9, 0.1], [0.3, 0.3]])
     user = pack_contexts(layout, contexts=contexts, gamma=1.0, scale=2.0)
     model = pack_model(layout, inverse=np.zeros((2, 2)), estimate=np.array([1.0, 0.5]))
     differences = score_differences(
-        desk.engine, desk.engine.encrypt(user), model=desk.engine.encrypt(model), layout=layout
+        keyed.engine, keyed.engine.encrypt(user), model=keyed.engine.encrypt(model), layout=layout
     )
-    result = comparison_vector(desk.engine, differences, layout=layout, sign=QUICK, method=method)
-    b = read_answer(layout, values=desk.open(result), method=method).comparison
+    result = comparison_vector(keyed.engine, differences, layout=layout, sign=QUICK, method=method)
+    b = read_answer(layout, values=keyed.open(result), method=method).comparison
     assert np.argmax(b) == 1
     if form == "pairs":  # dummies lose against everybody real
         assert b[3:].max() < b[:3].max() / 2
@@ -280,13 +285,13 @@ def test_ckks_stays_within_the_noise_that_the_simulator_bounds(method: str) -> N
     grid = grid_of(layout, np.array([0.0, 0.02, 0.5, 1.0]))
     opened, bounds = [], []
     for scheme in ("simulate", "ckks"):
-        desk = desk_of(scheme, layout, depth=depth, method=method)
+        keyed = keyed_of(scheme, layout, depth=depth, method=method)
         result = comparison_vector(
-            desk.engine, desk.engine.encrypt(grid), layout=layout, sign=sign, method=method
+            keyed.engine, keyed.engine.encrypt(grid), layout=layout, sign=sign, method=method
         )
-        opened.append(desk.open(result))
-        if isinstance(desk.engine, SimulatedEngine):
-            bounds.append(desk.engine.noise_bound(result))
+        opened.append(keyed.open(result))
+        if isinstance(keyed.engine, SimulatedEngine):
+            bounds.append(keyed.engine.noise_bound(result))
     assert np.abs(opened[0] - opened[1]).max() <= bounds[0] < 1e-4
 
 

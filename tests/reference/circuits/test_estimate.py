@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helba.reference.circuits.estimate import compute_estimate, refine_estimate
-from helba.reference.planning.matrix_cost import estimate_cost, refinement_cost
+from helba.reference.circuits.algebra.estimate import compute_estimate, refine_estimate
+from helba.reference.planning.cost.matrix_cost import estimate_cost, refinement_cost
 from tests.engines import BOTH
 from tests.reference.circuits.circuit_checks import assert_close, measure
 from tests.reference.circuits.matrices import CASES, LARGE, open_matrix_desk, random_design
@@ -12,29 +12,29 @@ from tests.reference.circuits.matrices import CASES, LARGE, open_matrix_desk, ra
 
 @pytest.mark.parametrize(("scheme", "dim"), CASES + LARGE)
 def test_estimate_equals_numpy_in_every_row_at_the_predicted_cost(scheme: str, dim: int) -> None:
-    desk, layout = open_matrix_desk(scheme, dim=dim)
+    keyed, layout = open_matrix_desk(scheme, dim=dim)
     _, A = random_design(dim)
     g = np.linspace(-2.0, 1.0, dim)
-    inverse = desk.engine.encrypt(layout.pack(A))
-    response = desk.engine.encrypt(layout.pack_by_row(g))
-    with measure(desk) as measured:
-        w = compute_estimate(desk.engine, inverse=inverse, response=response, layout=layout)
-    assert_close(desk, w, expected=layout.pack_by_column(A @ g))
+    inverse = keyed.engine.encrypt(layout.pack(A))
+    response = keyed.engine.encrypt(layout.pack_by_row(g))
+    with measure(keyed) as measured:
+        w = compute_estimate(keyed.engine, inverse=inverse, response=response, layout=layout)
+    assert_close(keyed, w, expected=layout.pack_by_column(A @ g))
     assert measured.at(0, w) == estimate_cost(layout)
 
 
 @pytest.mark.parametrize(("scheme", "dim"), CASES + LARGE)
 def test_refined_estimate_equals_numpy_at_the_predicted_cost(scheme: str, dim: int) -> None:
-    desk, layout = open_matrix_desk(scheme, dim=dim)
+    keyed, layout = open_matrix_desk(scheme, dim=dim)
     V, A = random_design(dim)
     g = np.linspace(-2.0, 1.0, dim)
     w = A @ g
-    inverse, matrix = (desk.engine.encrypt(layout.pack(m)) for m in (A, V))
-    response = desk.engine.encrypt(layout.pack_by_row(g))
-    estimate = desk.engine.encrypt(layout.pack_by_column(w))
-    with measure(desk) as measured:
+    inverse, matrix = (keyed.engine.encrypt(layout.pack(m)) for m in (A, V))
+    response = keyed.engine.encrypt(layout.pack_by_row(g))
+    estimate = keyed.engine.encrypt(layout.pack_by_column(w))
+    with measure(keyed) as measured:
         refined = refine_estimate(
-            desk.engine,
+            keyed.engine,
             estimate=estimate,
             inverse=inverse,
             matrix=matrix,
@@ -42,14 +42,14 @@ def test_refined_estimate_equals_numpy_at_the_predicted_cost(scheme: str, dim: i
             layout=layout,
         )
     expected = layout.pack_by_column(w + A @ (g - V @ w))
-    assert_close(desk, refined, expected=expected, noise=1e-4)
+    assert_close(keyed, refined, expected=expected, noise=1e-4)
     assert measured.at(0, refined) == refinement_cost(layout)
 
 
 @pytest.mark.parametrize("scheme", BOTH)
 def test_refinement_brings_a_rough_inverse_closer_to_the_solution(scheme: str) -> None:
-    desk, layout = open_matrix_desk(scheme, dim=5)
-    engine = desk.engine
+    keyed, layout = open_matrix_desk(scheme, dim=5)
+    engine = keyed.engine
     V, _ = random_design(5)
     disturbance = np.outer(np.arange(5), np.arange(5)) / 2000.0
     A = np.linalg.inv(V) + disturbance
@@ -61,7 +61,7 @@ def test_refinement_brings_a_rough_inverse_closer_to_the_solution(scheme: str) -
         engine, estimate=rough, inverse=inverse, matrix=matrix, response=response, layout=layout
     )
     exact = layout.pack_by_column(np.linalg.solve(V, g))
-    before, after = (np.abs(desk.open(w) - exact).max() for w in (rough, refined))
+    before, after = (np.abs(keyed.open(w) - exact).max() for w in (rough, refined))
     assert after <= 0.5 * before
 
 
@@ -70,21 +70,21 @@ def test_refinement_brings_a_rough_inverse_closer_to_the_solution(scheme: str) -
 def test_operands_that_repeat_over_more_slots_give_the_same_estimate(
     scheme: str, wide: str
 ) -> None:
-    desk, layout = open_matrix_desk(scheme, dim=3)
+    keyed, layout = open_matrix_desk(scheme, dim=3)
     V, A = random_design(3)
     g, w = np.array([-2.0, 0.5, 1.0]), np.array([0.3, -0.1, 0.2])
     held = {
-        "estimate": desk.engine.encrypt(layout.pack_by_column(w)),
-        "inverse": desk.engine.encrypt(layout.pack(A)),
-        "matrix": desk.engine.encrypt(layout.pack(V)),
-        "response": desk.engine.encrypt(layout.pack_by_row(g)),
+        "estimate": keyed.engine.encrypt(layout.pack_by_column(w)),
+        "inverse": keyed.engine.encrypt(layout.pack(A)),
+        "matrix": keyed.engine.encrypt(layout.pack(V)),
+        "response": keyed.engine.encrypt(layout.pack_by_row(g)),
     }
-    held[wide] = desk.engine.repeat(held[wide], 4 * layout.size)
-    refined = refine_estimate(desk.engine, layout=layout, **held)
+    held[wide] = keyed.engine.repeat(held[wide], 4 * layout.size)
+    refined = refine_estimate(keyed.engine, layout=layout, **held)
     expected = layout.pack_by_column(w + A @ (g - V @ w))
-    assert_close(desk, refined, expected=expected, noise=1e-4)
+    assert_close(keyed, refined, expected=expected, noise=1e-4)
     if wide in ("inverse", "response"):
         estimate = compute_estimate(
-            desk.engine, inverse=held["inverse"], response=held["response"], layout=layout
+            keyed.engine, inverse=held["inverse"], response=held["response"], layout=layout
         )
-        assert_close(desk, estimate, expected=layout.pack_by_column(A @ g))
+        assert_close(keyed, estimate, expected=layout.pack_by_column(A @ g))

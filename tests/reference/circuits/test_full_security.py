@@ -8,7 +8,7 @@ import pytest
 from helba.errors import RunFailed
 from helba.lab.kernel.catalogue import all_kernels
 from helba.lab.kernel.kernel import KERNEL_PARAMETERS, Kernel, first_level, measure_kernels
-from tests.engines import open_desk
+from tests.engines import open_keyed
 from tests.reference.circuits.circuit_checks import assert_uses_every_key, measure
 
 KERNELS = list(all_kernels())
@@ -21,13 +21,13 @@ def test_the_kernels_are_at_128_bits() -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_kernel_runs_in_the_clear_with_its_keys_and_no_more(kernel: Kernel) -> None:
-    desk = open_desk("simulate", parameters=kernel.parameters, rotations=kernel.rotations)
+    keyed = open_keyed("simulate", parameters=kernel.parameters, rotations=kernel.rotations)
     level = first_level(kernel)
-    held = [desk.engine.encrypt(values, level=level) for values in kernel.inputs]
-    with measure(desk) as measured, assert_uses_every_key(desk):
-        result = kernel.run(desk.engine, held)
+    held = [keyed.engine.encrypt(values, level=level) for values in kernel.inputs]
+    with measure(keyed) as measured, assert_uses_every_key(keyed):
+        result = kernel.run(keyed.engine, held)
     assert measured.at(level, result) == kernel.cost
-    values = desk.open(result)
+    values = keyed.open(result)
     np.testing.assert_allclose(values, kernel.expected, atol=kernel.error + 1e-9)
     if kernel.check is not None:
         kernel.check(values, 0.0)

@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 
 from helba.errors import LevelsExhausted
-from helba.reference.circuits.inverse import invert_cold_steps, invert_warm, invert_warm_steps
+from helba.reference.circuits.algebra.inverse import (
+    invert_cold_steps,
+    invert_warm,
+    invert_warm_steps,
+)
+from helba.reference.circuits.comparison.root import square_root_steps
 from helba.reference.circuits.levels import Renewal, Steps, run_steps, with_levels
-from helba.reference.circuits.root import square_root_steps
 from helba.reference.engine import EncryptedVector
-from helba.reference.engine.refresh import REFRESH_LEVELS
-from helba.reference.planning.matrix import MatrixLayout
+from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
+from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.parameters import insecure_parameters
-from tests.engines import BOTH, Desk, open_desk
+from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import Refresher, measure
 
 LAYOUT = MatrixLayout(dim=3, max_slots=128)
@@ -21,18 +25,18 @@ TURN, _ = np.linalg.qr(np.array([[2.0, 1.0, 0.0], [-1.0, 1.0, 1.0], [0.5, 0.0, 1
 MATRIX = TURN @ np.diag([0.5, 1.5, 4.0]) @ TURN.T
 
 
-def desk_of(scheme: str, *, depth: int) -> Desk:
+def keyed_of(scheme: str, *, depth: int) -> Keyed:
     parameters = insecure_parameters(depth=depth, scale_bits=50)
-    return open_desk(scheme, parameters=parameters, rotations=LAYOUT.rotations)
+    return open_keyed(scheme, parameters=parameters, rotations=LAYOUT.rotations)
 
 
-def drive(steps: Steps[EncryptedVector], desk: Desk) -> list[Renewal]:
+def drive(steps: Steps[EncryptedVector], keyed: Keyed) -> list[Renewal]:
     """What the steps yield when everything comes back refreshed."""
     seen = []
     renewal = next(steps)
     while True:
         seen.append(renewal)
-        fresh = desk.engine.refresh(renewal.vector, secret_key=desk.keys.secret)
+        fresh = keyed.engine.refresh(renewal.vector, secret_key=keyed.keys.secret)
         try:
             renewal = steps.send(fresh)
         except StopIteration:
@@ -53,7 +57,7 @@ def drive(steps: Steps[EncryptedVector], desk: Desk) -> list[Renewal]:
 def test_with_levels_yields_only_what_cannot_be_refreshed_later(
     level: int, needed: int, rest: int | None, asked: tuple[int, bool] | None
 ) -> None:
-    engine = desk_of("simulate", depth=8).engine
+    engine = keyed_of("simulate", depth=8).engine
     vector = engine.encrypt([0.5, 0.25], level=level)
     steps = with_levels(vector, needed=needed, bound=3.0, rest=rest)
     if asked is None:
@@ -70,7 +74,7 @@ def test_with_levels_yields_only_what_cannot_be_refreshed_later(
 
 
 def test_renewal_says_when_no_refresh_can_suffice() -> None:
-    vector = desk_of("simulate", depth=8).engine.encrypt([0.5, 0.25])
+    vector = keyed_of("simulate", depth=8).engine.encrypt([0.5, 0.25])
     Renewal(vector=vector, needed=6).require_possible()
     with pytest.raises(LevelsExhausted, match="7 levels and a refresh after it need depth 9, not"):
         Renewal(vector=vector, needed=7).require_possible()
@@ -81,7 +85,7 @@ def test_renewal_says_when_no_refresh_can_suffice() -> None:
 
 @pytest.mark.parametrize("rest", [None, 4])
 def test_vector_that_comes_back_with_too_few_levels_is_refused(rest: int | None) -> None:
-    engine = desk_of("simulate", depth=8).engine
+    engine = keyed_of("simulate", depth=8).engine
     steps = with_levels(engine.encrypt([0.5, 0.25], level=6), needed=2, rest=rest)
     next(steps)
     with pytest.raises(LevelsExhausted, match="need 4 levels, a refresh left 3"):
@@ -91,11 +95,11 @@ def test_vector_that_comes_back_with_too_few_levels_is_refused(rest: int | None)
 @pytest.mark.parametrize("scheme", BOTH)
 @pytest.mark.parametrize("piece", [2, 4])
 def test_inverse_in_pieces_gives_the_same_numbers_deeper_down(scheme: str, piece: int) -> None:
-    desk, V = desk_of(scheme, depth=9), MATRIX
-    engine, found = desk.engine, []
+    keyed, V = keyed_of(scheme, depth=9), MATRIX
+    engine, found = keyed.engine, []
     for levels in (None, piece):
-        refresh = Refresher(desk)
-        with measure(desk) as measured:
+        refresh = Refresher(keyed)
+        with measure(keyed) as measured:
             result = invert_warm(
                 engine,
                 matrix=engine.encrypt(LAYOUT.pack(V)),
@@ -107,7 +111,7 @@ def test_inverse_in_pieces_gives_the_same_numbers_deeper_down(scheme: str, piece
                 piece_levels=levels,
                 refresh=refresh,
             )
-            found.append(desk.open(result.value))
+            found.append(keyed.open(result.value))
         assert refresh.count >= 1
         highest = min(measured.levels_of("multiply"))
         # the masks of a product come first, a level above
@@ -120,10 +124,10 @@ def test_inverse_in_pieces_gives_the_same_numbers_deeper_down(scheme: str, piece
 
 def test_inverse_in_pieces_starts_no_higher_than_its_operands() -> None:
     """An operand that is deeper than a piece allows is refreshed, not raised."""
-    desk, V = desk_of("simulate", depth=9), MATRIX
+    keyed, V = keyed_of("simulate", depth=9), MATRIX
     steps = invert_cold_steps(
-        desk.engine,
-        matrix=desk.engine.encrypt(LAYOUT.pack(V), level=7),
+        keyed.engine,
+        matrix=keyed.engine.encrypt(LAYOUT.pack(V), level=7),
         layout=LAYOUT,
         ridge=0.5,
         trace_bound=float(np.trace(V)),
@@ -131,7 +135,7 @@ def test_inverse_in_pieces_starts_no_higher_than_its_operands() -> None:
         bound=2.0,
         piece_levels=4,
     )
-    first, *others = drive(steps, desk)
+    first, *others = drive(steps, keyed)
     assert first.vector.levels_left == 2
     assert first.bound == pytest.approx(np.trace(V))
     assert {renewal.bound for renewal in others} == {2.0}
@@ -140,8 +144,8 @@ def test_inverse_in_pieces_starts_no_higher_than_its_operands() -> None:
 
 
 def test_renewals_tell_how_large_the_values_are() -> None:
-    desk, V = desk_of("simulate", depth=5), MATRIX
-    engine = desk.engine
+    keyed, V = keyed_of("simulate", depth=5), MATRIX
+    engine = keyed.engine
     warm = invert_warm_steps(
         engine,
         matrix=engine.encrypt(LAYOUT.pack(V)),
@@ -157,24 +161,24 @@ def test_renewals_tell_how_large_the_values_are() -> None:
     )
     bounds = set()
     for steps in (warm, root):
-        for renewal in drive(steps, desk):
-            assert np.abs(desk.open(renewal.vector)).max() <= renewal.bound
+        for renewal in drive(steps, keyed):
+            assert np.abs(keyed.open(renewal.vector)).max() <= renewal.bound
             bounds.add(renewal.bound)
     assert bounds == {4.0, 1.0, 6.0}
 
 
 @pytest.mark.parametrize("factor", [1.0, -0.3, 2.5])
 def test_root_takes_a_factor_at_no_level(factor: float) -> None:
-    desk = desk_of("simulate", depth=8)
+    keyed = keyed_of("simulate", depth=8)
     z = np.linspace(0.3, 2.0, 8)
     plain, scaled = (
         run_steps(
             square_root_steps(
-                desk.engine, desk.engine.encrypt(z), high=2.0, iterations=4, factor=each
+                keyed.engine, keyed.engine.encrypt(z), high=2.0, iterations=4, factor=each
             ),
             refresh=None,
         )
         for each in (1.0, factor)
     )
     assert plain.level == scaled.level == 8
-    np.testing.assert_allclose(desk.open(scaled), factor * desk.open(plain), atol=1e-9)
+    np.testing.assert_allclose(keyed.open(scaled), factor * keyed.open(plain), atol=1e-9)

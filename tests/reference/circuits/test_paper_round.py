@@ -20,23 +20,28 @@ from helba.reference.circuits.paper_round import (
     paper_test_steps,
     paper_update_steps,
 )
-from helba.reference.engine.refresh import REFRESH_LEVELS
+from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
 from helba.reference.numerics.compare import acomp, iterate, new_comp
 from helba.reference.numerics.root import square_root
-from helba.reference.planning.chain import cut_chain
-from helba.reference.planning.cost import Cost
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.paper_packing import PaperIndex, PaperLayout, PaperRoot, paper_index
-from helba.reference.planning.paper_workload import (
+from helba.reference.planning.cost.chain import cut_chain
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.cost.paper_workload import (
     paper_inverse_steps,
     paper_round_steps,
     paper_test_gap,
+)
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.paper_packing import (
+    PaperIndex,
+    PaperLayout,
+    PaperRoot,
+    paper_index,
 )
 from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
 from helba.reference.twin.paper import UPDATE_THRESHOLD, PaperTwin, inverse_floor
-from tests.engines import BOTH, Desk, open_desk
+from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import Refresher, assert_uses_every_key, measure
 
 Array = NDArray[np.float64]
@@ -71,9 +76,15 @@ def expected_index(contexts: Array, *, inverse: Array, w: Array, index: PaperInd
 
 
 def answer_of(
-    desk: Desk, layout: PaperLayout, *, contexts: Array, inverse: Array, w: Array, index: PaperIndex
+    keyed: Keyed,
+    layout: PaperLayout,
+    *,
+    contexts: Array,
+    inverse: Array,
+    w: Array,
+    index: PaperIndex,
 ):
-    engine, matrix = desk.engine, layout.matrix
+    engine, matrix = keyed.engine, layout.matrix
     rows, columns = layout.pack_arms(contexts)
     return paper_answer_steps(
         engine,
@@ -94,17 +105,17 @@ def test_paper_answer_is_acomp_of_the_index_and_nothing_else(
 ) -> None:
     layout = PaperLayout(dim=dim, arms=arms)
     parameters = insecure_parameters(depth=8, scale_bits=50)
-    desk = open_desk(scheme, parameters=parameters, rotations=layout.rotations)
+    keyed = open_keyed(scheme, parameters=parameters, rotations=layout.rotations)
     rng = np.random.default_rng(dim + arms)
     contexts = rng.normal(size=(real, dim))
     contexts /= np.linalg.norm(contexts, axis=1)[:, None]
     inverse = np.linalg.inv(np.eye(dim) + np.outer(contexts[0], contexts[0]))
     w, index = rng.uniform(-1, 1, dim) / dim, index_of(bonus)
-    refresh = Refresher(desk)
-    with assert_uses_every_key(desk):
-        steps = answer_of(desk, layout, contexts=contexts, inverse=inverse, w=w, index=index)
+    refresh = Refresher(keyed)
+    with assert_uses_every_key(keyed):
+        steps = answer_of(keyed, layout, contexts=contexts, inverse=inverse, w=w, index=index)
         answer = run_steps(steps, refresh=refresh)
-    opened = desk.open(answer)
+    opened = keyed.open(answer)
     assert refresh.count > 2
     assert min(refresh.left) >= REFRESH_LEVELS
     values = expected_index(contexts, inverse=inverse, w=w, index=index)
@@ -156,8 +167,8 @@ def test_paper_update_from_multiplied_statistics_gives_inverse_and_estimate(sche
     layout = PaperLayout(dim=3, arms=2)
     matrices = MatrixLayout(dim=3, max_slots=128)
     parameters = insecure_parameters(depth=8, scale_bits=50)
-    desk = open_desk(scheme, parameters=parameters, rotations=matrices.rotations)
-    engine, rng = desk.engine, np.random.default_rng(7)
+    keyed = open_keyed(scheme, parameters=parameters, rotations=matrices.rotations)
+    engine, rng = keyed.engine, np.random.default_rng(7)
     played, rewards = rng.uniform(-1, 1, (5, 3)), rng.uniform(-1, 1, 5)
     design, response = engine.encrypt(matrices.pack(np.eye(3))), engine.encrypt(np.zeros(16))
     for x, r in zip(played, rewards, strict=True):
@@ -166,7 +177,7 @@ def test_paper_update_from_multiplied_statistics_gives_inverse_and_estimate(sche
         assert (square.level, scaled.level) == (1, 1)
         design, response = engine.add(design, square), engine.add(response, scaled)
     V, g = np.eye(3) + played.T @ played, played.T @ rewards
-    trace, refresh = float(np.trace(V)), Refresher(desk)
+    trace, refresh = float(np.trace(V)), Refresher(keyed)
     steps = paper_update_steps(
         engine,
         design=design,
@@ -181,10 +192,10 @@ def test_paper_update_from_multiplied_statistics_gives_inverse_and_estimate(sche
     # cuts, and the two results
     assert refresh.count > 2
     assert min(refresh.left) >= REFRESH_LEVELS
-    found = matrices.unpack(desk.open(A))
+    found = matrices.unpack(keyed.open(A))
     assert np.linalg.norm(found - np.linalg.inv(V), 2) <= 1e-3 + 1e-6
     by_column = matrices.pack_by_column(found @ g)
-    np.testing.assert_allclose(desk.open(w), by_column, atol=1e-5)
+    np.testing.assert_allclose(keyed.open(w), by_column, atol=1e-5)
 
 
 @pytest.mark.parametrize("scheme", BOTH)
@@ -194,11 +205,11 @@ def test_paper_test_tells_on_which_side_of_the_threshold_the_trace_is(
 ) -> None:
     matrices = MatrixLayout(dim=2, max_slots=64)
     parameters = insecure_parameters(depth=7, scale_bits=50)
-    desk = open_desk(scheme, parameters=parameters, rotations=matrices.rotations)
-    engine, A = desk.engine, np.array([[0.5, 0.1], [0.1, 0.3]])
+    keyed = open_keyed(scheme, parameters=parameters, rotations=matrices.rotations)
+    engine, A = keyed.engine, np.array([[0.5, 0.1], [0.1, 0.3]])
     D = np.array([[1.0, 0.4], [0.4, 2.0]])
     threshold, reach, gap = float(np.trace(A @ D)) - excess, 8.0, 0.003
-    refresh = Refresher(desk)
+    refresh = Refresher(keyed)
     steps = paper_test_steps(
         engine,
         inverse=engine.encrypt(matrices.pack(A)),
@@ -211,7 +222,7 @@ def test_paper_test_tells_on_which_side_of_the_threshold_the_trace_is(
     result = run_steps(steps, refresh=refresh)
     assert refresh.count >= 2
     assert result.levels_left >= REFRESH_LEVELS
-    opened = desk.open(result)
+    opened = keyed.open(result)
     unit = np.array(threshold / reach)
     trace = np.array((threshold + excess) / reach)
     expected = new_comp(trace, unit, gap=gap, error=UPDATE_THRESHOLD).value
@@ -234,17 +245,17 @@ def test_paper_profile_runs_under_its_plan(scheme: str, bonus: str) -> None:
     settings = plan.request.settings()
     small = insecure_parameters(depth=plan.parameters.depth, scale_bits=50)
     keys = {step - plan.parameters.max_slots if step > 1024 else step for step in plan.rotations}
-    desk = open_desk(scheme, parameters=small, rotations=[key % small.max_slots for key in keys])
-    engine, layout = desk.engine, PaperLayout(dim=2, arms=2)
+    keyed = open_keyed(scheme, parameters=small, rotations=[key % small.max_slots for key in keys])
+    engine, layout = keyed.engine, PaperLayout(dim=2, arms=2)
     matrices = MatrixLayout(dim=2, max_slots=small.max_slots)
     played = np.array([[3.0, 1.0], [-1.0, 2.0]])
     contexts = np.array([[5.0, 1.0], [2.0, -3.0]])
     w, A = np.array([0.3, 0.2]), np.linalg.inv(np.eye(2) + played.T @ played)
     index = paper_index(settings, terms=terms_at(settings, start=3), round=3)
-    refresh = Refresher(desk)
-    with measure(desk) as measured:
-        steps = answer_of(desk, layout, contexts=contexts, inverse=A, w=w, index=index)
-        opened = desk.open(run_steps(steps, refresh=refresh))
+    refresh = Refresher(keyed)
+    with measure(keyed) as measured:
+        steps = answer_of(keyed, layout, contexts=contexts, inverse=A, w=w, index=index)
+        opened = keyed.open(run_steps(steps, refresh=refresh))
     planned = paper_round_steps(settings, matrices=matrices)
     answered = [step for step in planned if step.name in ("index", "root", "amax", "NewComp")]
     cost = sum((step.cost for step in answered), Cost())
@@ -269,10 +280,10 @@ def test_paper_profile_runs_under_its_plan(scheme: str, bonus: str) -> None:
         refresh=refresh,
     )
     trace = float(contexts[0] @ A @ contexts[0])
-    assert (desk.open(test) > UPDATE_THRESHOLD).all() == (trace > settings.trace_threshold)
+    assert (keyed.open(test) > UPDATE_THRESHOLD).all() == (trace > settings.trace_threshold)
     assert 5 < refresh.count <= plan.refreshes_per_round
 
-    refresh = Refresher(desk)
+    refresh = Refresher(keyed)
     V = np.eye(2) + played.T @ played + np.outer(contexts[0], contexts[0])
     design = engine.add(
         engine.encrypt(matrices.pack(V - np.outer(contexts[0], contexts[0]))), square
@@ -294,9 +305,9 @@ def test_paper_profile_runs_under_its_plan(scheme: str, bonus: str) -> None:
     assert len(paper_inverse_steps(settings, matrices=matrices)) == plan.newton_steps
     assert plan.newton_steps == cold_iterations(ridge=1.0, trace_bound=bound, error=error)
     exact = np.linalg.inv(V)
-    assert np.linalg.norm(matrices.unpack(desk.open(inverse)) - exact, 2) <= error + 1e-5
+    assert np.linalg.norm(matrices.unpack(keyed.open(inverse)) - exact, 2) <= error + 1e-5
     expected = matrices.pack_by_column(exact @ (0.5 * contexts[0]))
-    np.testing.assert_allclose(desk.open(estimate), expected, atol=6.0 * error)
+    np.testing.assert_allclose(keyed.open(estimate), expected, atol=6.0 * error)
 
 
 @pytest.mark.parametrize("bonus", BONUSES)
@@ -308,12 +319,12 @@ def test_paper_round_refreshes_no_more_than_planned(bonus: str, arms: int, depth
     chain = cut_chain(paper_round_steps(settings, matrices=matrices), levels=depth)
     assert chain is not None
     parameters = insecure_parameters(depth=depth, scale_bits=50)
-    desk = open_desk("simulate", parameters=parameters, rotations=layout.rotations)
+    keyed = open_keyed("simulate", parameters=parameters, rotations=layout.rotations)
     contexts = np.random.default_rng(arms).normal(size=(arms, 2))
     index = paper_index(settings, terms=terms_at(settings, start=4), round=4)
-    refresh = Refresher(desk)
+    refresh = Refresher(keyed)
     steps = answer_of(
-        desk,
+        keyed,
         layout,
         contexts=contexts,
         inverse=np.eye(2) / 9.0,
@@ -328,19 +339,19 @@ def test_paper_round_without_refresh_yields_what_it_needs_first() -> None:
     """A server may pause there: the generator goes on with what is sent in."""
     layout = PaperLayout(dim=2, arms=2)
     parameters = insecure_parameters(depth=6, scale_bits=50)
-    desk = open_desk("simulate", parameters=parameters, rotations=layout.rotations)
+    keyed = open_keyed("simulate", parameters=parameters, rotations=layout.rotations)
     steps = answer_of(
-        desk, layout, contexts=np.eye(2), inverse=np.eye(2), w=np.ones(2) / 2.0,
+        keyed, layout, contexts=np.eye(2), inverse=np.eye(2), w=np.ones(2) / 2.0,
         index=index_of("quadratic"),
     )  # fmt: skip
     renewal = next(steps)
     assert isinstance(renewal, Renewal)
     assert renewal.bound == 1.0
-    value = desk.open(renewal.vector)
+    value = keyed.open(renewal.vector)
     np.testing.assert_allclose(value, (0.5 + 0.4 + 1.0) / 3.0, atol=1e-6)
-    following = steps.send(desk.engine.encrypt(value))
+    following = steps.send(keyed.engine.encrypt(value))
     tie = iterate(np.zeros(layout.slots), n=1, iterations=1)
-    np.testing.assert_allclose(desk.open(following.vector), tie, atol=1e-6)
+    np.testing.assert_allclose(keyed.open(following.vector), tie, atol=1e-6)
 
 
 def test_paper_packing_refuses_what_does_not_fit() -> None:

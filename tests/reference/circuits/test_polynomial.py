@@ -9,11 +9,17 @@ from hypothesis import strategies as st
 from numpy.polynomial import chebyshev
 
 from helba.errors import LevelsExhausted
-from helba.reference.circuits.polynomial import evaluate_affine, evaluate_polynomial
+from helba.reference.circuits.comparison.polynomial import evaluate_affine, evaluate_polynomial
 from helba.reference.numerics.evaluation import cost_of_degree, evaluation_order
+from helba.reference.planning.cost.polynomial import (
+    PLAIN,
+    SLOTWISE,
+    Affine,
+    polynomial_cost,
+    schedule,
+)
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.polynomial import PLAIN, SLOTWISE, Affine, polynomial_cost, schedule
-from tests.engines import BOTH, open_desk
+from tests.engines import BOTH, open_keyed
 from tests.reference.circuits.circuit_checks import assert_close, measure
 
 PARAMETERS = insecure_parameters(depth=6)
@@ -34,12 +40,12 @@ def random_coefficients(degree: int, *, seed: int = 0) -> list[float]:
 @pytest.mark.parametrize("scheme", BOTH)
 @pytest.mark.parametrize("degree", [1, 3, 7, 15, 27])
 def test_polynomial_costs_what_is_predicted(scheme: str, degree: int) -> None:
-    desk, odd = open_desk(scheme, parameters=PARAMETERS), random_coefficients(degree)
+    keyed, odd = open_keyed(scheme, parameters=PARAMETERS), random_coefficients(degree)
     order = evaluation_order(odd)
-    x = desk.engine.encrypt(GRID)
-    with measure(desk) as measured:
-        result = evaluate_polynomial(desk.engine, x, order=order)
-        opened = desk.open(result)
+    x = keyed.engine.encrypt(GRID)
+    with measure(keyed) as measured:
+        result = evaluate_polynomial(keyed.engine, x, order=order)
+        opened = keyed.open(result)
     assert measured.at(0, result) == polynomial_cost(order)
     assert (result.level, polynomial_cost(order).products) == cost_of_degree(degree)
     np.testing.assert_allclose(opened, polynomial(odd, GRID), atol=1e-6)
@@ -47,19 +53,19 @@ def test_polynomial_costs_what_is_predicted(scheme: str, degree: int) -> None:
 
 @pytest.mark.parametrize("scheme", BOTH)
 def test_polynomial_starts_at_any_level(scheme: str) -> None:
-    desk, odd = open_desk(scheme, parameters=PARAMETERS), random_coefficients(7)
-    x = desk.engine.encrypt(GRID, level=3)
-    result = evaluate_polynomial(desk.engine, x, order=evaluation_order(odd))
+    keyed, odd = open_keyed(scheme, parameters=PARAMETERS), random_coefficients(7)
+    x = keyed.engine.encrypt(GRID, level=3)
+    result = evaluate_polynomial(keyed.engine, x, order=evaluation_order(odd))
     assert result.level == 6
-    assert_close(desk, result, expected=polynomial(odd, GRID))
+    assert_close(keyed, result, expected=polynomial(odd, GRID))
     with pytest.raises(LevelsExhausted):
-        evaluate_polynomial(desk.engine, desk.engine.lower(x, 4), order=evaluation_order(odd))
+        evaluate_polynomial(keyed.engine, keyed.engine.lower(x, 4), order=evaluation_order(odd))
 
 
 @pytest.mark.parametrize("scheme", BOTH)
 @pytest.mark.parametrize("degree", [3, 7, 9, 15])
 def test_outputs_are_scaled_at_no_level_more(scheme: str, degree: int) -> None:
-    desk, odd = open_desk(scheme, parameters=PARAMETERS), random_coefficients(degree)
+    keyed, odd = open_keyed(scheme, parameters=PARAMETERS), random_coefficients(degree)
     rng = np.random.default_rng(degree)
     outputs = [
         Affine(alpha=-0.5, beta=0.5),
@@ -67,24 +73,24 @@ def test_outputs_are_scaled_at_no_level_more(scheme: str, degree: int) -> None:
         Affine(alpha=(np.arange(64) == 3) * 1.0, beta=2.0),
     ]
     order = evaluation_order(odd)
-    with measure(desk) as measured:
+    with measure(keyed) as measured:
         results = evaluate_affine(
-            desk.engine, desk.engine.encrypt(GRID), order=order, outputs=outputs
+            keyed.engine, keyed.engine.encrypt(GRID), order=order, outputs=outputs
         )
         for result in results:
-            desk.open(result)
+            keyed.open(result)
     assert measured.at(0, results[0]) == polynomial_cost(order, outputs=outputs)
     for result, output in zip(results, outputs, strict=True):
         assert result.level == order.levels
-        assert_close(desk, result, expected=output.alpha * polynomial(odd, GRID) + output.beta)
+        assert_close(keyed, result, expected=output.alpha * polynomial(odd, GRID) + output.beta)
 
 
 def test_products_that_are_added_up_are_relinearised_together() -> None:
     """Degree 7 has 5 products, two of them in its last sum; only T_2 changes its level."""
-    desk = open_desk("simulate", parameters=PARAMETERS)
+    keyed = open_keyed("simulate", parameters=PARAMETERS)
     order = evaluation_order(random_coefficients(7))
-    with desk.engine.count() as tally:
-        desk.open(evaluate_polynomial(desk.engine, desk.engine.encrypt(GRID), order=order))
+    with keyed.engine.count() as tally:
+        keyed.open(evaluate_polynomial(keyed.engine, keyed.engine.encrypt(GRID), order=order))
     assert (tally.of("multiply"), tally.of("relinearise"), tally.of("adjust")) == (5, 4, 1)
 
 
@@ -97,19 +103,19 @@ def test_outputs_share_what_alpha_leaves_alone() -> None:
 def test_shared_values_are_made_where_the_first_output_wants_them() -> None:
     """With whole coefficients alpha = 1 adds where 1/2 multiplies, and wants some T_k earlier."""
     odd = [2.0, -1.0, 3.0, -3.0, 1.0, 2.0, 3.0, 0.0, -1.0, -2.0]
-    desk, order = open_desk("simulate", parameters=PARAMETERS), evaluation_order(odd)
+    keyed, order = open_keyed("simulate", parameters=PARAMETERS), evaluation_order(odd)
     outputs = [PLAIN, Affine(alpha=0.5)]
     first, second = (schedule(order, alpha=output.alpha).levels for output in outputs)
     assert any(a < b for a, b in zip(first, second, strict=True))
     for chosen in (outputs, outputs[::-1]):
-        x = desk.engine.encrypt(GRID)
-        with measure(desk) as measured:
-            results = evaluate_affine(desk.engine, x, order=order, outputs=chosen)
+        x = keyed.engine.encrypt(GRID)
+        with measure(keyed) as measured:
+            results = evaluate_affine(keyed.engine, x, order=order, outputs=chosen)
         assert measured.at(0, results[0]) == polynomial_cost(order, outputs=chosen)
         for result, output in zip(results, chosen, strict=True):
             assert result.level == order.levels
             expected = output.alpha * polynomial(odd, GRID)
-            assert_close(desk, result, expected=expected, noise=1e-4)
+            assert_close(keyed, result, expected=expected, noise=1e-4)
 
 
 @settings(max_examples=60)
@@ -121,14 +127,14 @@ def test_shared_values_are_made_where_the_first_output_wants_them() -> None:
 )
 def test_cost_of_any_polynomial_is_the_tally(odd: list[float], alpha: float | None) -> None:
     """Whole and zero coefficients too: they are additions, and may end earlier."""
-    desk = open_desk("simulate", parameters=PARAMETERS)
+    keyed = open_keyed("simulate", parameters=PARAMETERS)
     order = evaluation_order(odd)
     output = Affine(alpha=np.linspace(-1, 1, 64)) if alpha is None else Affine(alpha=alpha)
-    with measure(desk) as measured:
+    with measure(keyed) as measured:
         (result,) = evaluate_affine(
-            desk.engine, desk.engine.encrypt(GRID), order=order, outputs=[output]
+            keyed.engine, keyed.engine.encrypt(GRID), order=order, outputs=[output]
         )
     predicted = polynomial_cost(order, outputs=[SLOTWISE if alpha is None else output])
     assert measured.at(0, result) == predicted
     assert result.level <= cost_of_degree(2 * len(odd) - 1)[0]
-    assert_close(desk, result, expected=output.alpha * polynomial(odd, GRID), noise=1e-4)
+    assert_close(keyed, result, expected=output.alpha * polynomial(odd, GRID), noise=1e-4)

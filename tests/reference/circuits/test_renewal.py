@@ -11,10 +11,14 @@ from helba.errors import InvalidInput, LevelsExhausted, MissingKey, WrongVector
 from helba.reference.circuits.levels import run_steps, with_levels
 from helba.reference.circuits.renewal import bootstrap_renewal
 from helba.reference.engine import get_scheme
-from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error, renewal_exponent
-from helba.reference.planning.chain import REFRESH_LEVELS
+from helba.reference.planning.bounds.bootstrap import (
+    BOOTSTRAP_LEVELS,
+    bootstrap_error,
+    renewal_exponent,
+)
+from helba.reference.planning.cost.chain import REFRESH_LEVELS
 from helba.reference.planning.parameters import insecure_parameters
-from tests.engines import BOTH, Desk, open_desk
+from tests.engines import BOTH, Keyed, open_keyed
 
 SLOTS = 16
 insecure_deep = insecure_parameters(
@@ -24,10 +28,10 @@ LAST = insecure_deep.depth - REFRESH_LEVELS
 
 
 @lru_cache(maxsize=2)
-def bootstrapping_desk(scheme: str) -> Desk:
+def bootstrapping_desk(scheme: str) -> Keyed:
     chosen = get_scheme(scheme)
     keys = chosen.generate_keys(insecure_deep, rotations=range(1, SLOTS), bootstrap_slots=SLOTS)
-    return Desk(engine=chosen.engine(keys.public, evaluation_key=keys.evaluation), keys=keys)
+    return Keyed(engine=chosen.engine(keys.public, evaluation_key=keys.evaluation), keys=keys)
 
 
 @pytest.mark.parametrize(
@@ -41,35 +45,35 @@ def test_exponent_is_the_least_that_covers_the_bound(bound: float, exponent: int
 @pytest.mark.parametrize("bound", [0.5, 1.0, 30.0, 64.0])
 @pytest.mark.parametrize("slots", [1, 4, SLOTS])
 def test_renewal_keeps_the_values(scheme: str, bound: float, slots: int) -> None:
-    desk = bootstrapping_desk(scheme)
+    keyed = bootstrapping_desk(scheme)
     x = np.random.default_rng(slots).uniform(-bound, bound, slots)
     x[0] = bound
-    with desk.engine.count() as tally:
-        fresh = bootstrap_renewal(desk.engine, desk.engine.encrypt(x, level=LAST), bound=bound)
+    with keyed.engine.count() as tally:
+        fresh = bootstrap_renewal(keyed.engine, keyed.engine.encrypt(x, level=LAST), bound=bound)
     assert tally.of("bootstrap") == 1
     assert fresh.level == BOOTSTRAP_LEVELS
     assert fresh.slots == slots
-    error = np.abs(desk.open(fresh) - x).max()
+    error = np.abs(keyed.open(fresh) - x).max()
     promised = bootstrap_error(insecure_deep, bound=bound, slots=SLOTS, copies=SLOTS // slots)
     assert error <= promised
 
 
 @pytest.mark.ckks
 def test_error_of_a_renewal_is_relative_to_its_bound() -> None:
-    desk, errors = bootstrapping_desk("ckks"), []
+    keyed, errors = bootstrapping_desk("ckks"), []
     x = np.random.default_rng(0).uniform(-1, 1, SLOTS)
     for bound in (1.0, 1024.0):
-        vector = desk.engine.encrypt(x, level=LAST)
-        fresh = bootstrap_renewal(desk.engine, vector, bound=bound)
-        errors.append(np.abs(desk.open(fresh) - x).max())
+        vector = keyed.engine.encrypt(x, level=LAST)
+        fresh = bootstrap_renewal(keyed.engine, vector, bound=bound)
+        errors.append(np.abs(keyed.open(fresh) - x).max())
     assert errors[1] > 100 * errors[0]
 
 
 @pytest.mark.parametrize("scheme", BOTH)
 def test_renewal_drives_a_circuit(scheme: str) -> None:
-    desk = bootstrapping_desk(scheme)
+    keyed = bootstrapping_desk(scheme)
     x = np.random.default_rng(1).uniform(-3, 3, 4)
-    engine, renewed = desk.engine, []
+    engine, renewed = keyed.engine, []
 
     def steps():
         vector = engine.encrypt(x, level=LAST)
@@ -82,14 +86,14 @@ def test_renewal_drives_a_circuit(scheme: str) -> None:
         renewed.append(vector.level)
         return bootstrap_renewal(engine, vector, bound=9.0)
 
-    assert np.allclose(desk.open(run_steps(steps(), refresh=renew)), x / 4, atol=1e-3)
+    assert np.allclose(keyed.open(run_steps(steps(), refresh=renew)), x / 4, atol=1e-3)
     assert renewed == [LAST, LAST]  # depth 15 leaves one level between two bootstrappings
 
 
 @pytest.mark.parametrize("scheme", BOTH)
 def test_renewal_that_cannot_be_is_refused(scheme: str) -> None:
-    desk = bootstrapping_desk(scheme)
-    engine = desk.engine
+    keyed = bootstrapping_desk(scheme)
+    engine = keyed.engine
     with pytest.raises(WrongVector, match="16 slots, too few for 32"):
         bootstrap_renewal(engine, engine.encrypt(np.ones(32)), bound=1.0)
     with pytest.raises(LevelsExhausted, match="2 levels, 1 left"):
@@ -99,6 +103,6 @@ def test_renewal_that_cannot_be_is_refused(scheme: str) -> None:
     for bound in (0.0, -1.0, float("nan")):
         with pytest.raises(InvalidInput, match="bound"):
             bootstrap_renewal(engine, engine.encrypt(np.ones(4)), bound=bound)
-    plain = open_desk(scheme, parameters=insecure_deep)
+    plain = open_keyed(scheme, parameters=insecure_deep)
     with pytest.raises(MissingKey, match="bootstrapping"):
         bootstrap_renewal(plain.engine, plain.engine.encrypt(np.ones(4)), bound=1.0)

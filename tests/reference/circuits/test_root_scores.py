@@ -12,29 +12,29 @@ from numpy.typing import NDArray
 
 from helba.bandits.settings import Settings
 from helba.errors import InvalidInput
-from helba.reference.circuits.argmax import Rider, comparison_steps
+from helba.reference.circuits.comparison.argmax import Rider, comparison_steps
 from helba.reference.circuits.levels import run_steps
-from helba.reference.circuits.root_scores import root_score_steps
+from helba.reference.circuits.scores.root_scores import root_score_steps
 from helba.reference.numerics.argmax import comparison_vector as plain_comparison
 from helba.reference.numerics.root import root_levels, square_root
 from helba.reference.numerics.sign import best_composition
-from helba.reference.planning.compare_cost import argmax_cost
-from helba.reference.planning.cost import Cost
-from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.plan import Plan
-from helba.reference.planning.planner import make_plan
-from helba.reference.planning.request import PlanRequest
-from helba.reference.planning.root_packing import RootScale, pack_root_contexts, root_scale
-from helba.reference.planning.score import ScoreLayout
-from helba.reference.planning.score_packing import (
+from helba.reference.planning.cost.compare_cost import argmax_cost
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.cost.workload import round_steps
+from helba.reference.planning.layout.root_packing import RootScale, pack_root_contexts, root_scale
+from helba.reference.planning.layout.score import ScoreLayout
+from helba.reference.planning.layout.score_packing import (
     pack_contexts,
     pack_model,
     pack_trace,
     read_answer,
 )
-from helba.reference.planning.workload import round_steps
+from helba.reference.planning.parameters import insecure_parameters
+from helba.reference.planning.plan import Plan
+from helba.reference.planning.planner import make_plan
+from helba.reference.planning.request import PlanRequest
 from helba.reference.twin.fast import FastTwin
-from tests.engines import BOTH, Desk, open_desk
+from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import Refresher, measure
 
 Array = NDArray[np.float64]
@@ -49,9 +49,9 @@ SETTINGS = Settings(
 SIGN = best_composition(resolution=2.0**-3, degrees=(5, 3))
 
 
-@lru_cache(maxsize=2)
-def plan_of(latency: str) -> Plan:
-    return make_plan(replace(TOY, latency=latency))
+@lru_cache(maxsize=1)
+def plan_of_toy() -> Plan:
+    return make_plan(TOY)
 
 
 def model_of(settings: Settings, *, seed: int) -> tuple[Array, Array]:
@@ -80,7 +80,7 @@ def expected_scores(contexts: Array, *, scale: RootScale, inverse: Array, w: Arr
 
 
 def differences_of(
-    desk: Desk,
+    keyed: Keyed,
     layout: ScoreLayout,
     *,
     contexts: Array,
@@ -91,7 +91,7 @@ def differences_of(
     growth: Array | None = None,
     levels_after: int | None = None,
 ):
-    engine = desk.engine
+    engine = keyed.engine
     linear, quadratic = pack_root_contexts(layout, contexts=contexts, scale=scale)
     trace = None
     if growth is not None:
@@ -116,15 +116,15 @@ def differences_of(
 def test_root_scores_are_those_of_the_numeric_in_the_grid(scheme: str, real: int) -> None:
     layout = ScoreLayout(dim=3, arms=3, form="arms")
     parameters = insecure_parameters(depth=9, scale_bits=50)
-    desk = open_desk(scheme, parameters=parameters, rotations=layout.rotations)
+    keyed = open_keyed(scheme, parameters=parameters, rotations=layout.rotations)
     inverse, w = model_of(SETTINGS, seed=1)
     contexts = contexts_of(SETTINGS, arms=real, seed=2)
     scale = root_scale(SETTINGS, terms=FastTwin(SETTINGS).terms)
     growth = np.diag([1.0, 0.5, 0.0])
-    refresh = Refresher(desk)
-    found = desk.open(
+    refresh = Refresher(keyed)
+    found = keyed.open(
         differences_of(
-            desk, layout, contexts=contexts, scale=scale, inverse=inverse, w=w, refresh=refresh,
+            keyed, layout, contexts=contexts, scale=scale, inverse=inverse, w=w, refresh=refresh,
             growth=growth,
         )
     )  # fmt: skip
@@ -181,43 +181,50 @@ def test_root_scores_by_pairs_are_refused() -> None:
         pack_root_contexts(layout, contexts=np.eye(3), scale=scale)
 
 
-def play(desk: Desk, *, plan, contexts: Array, inverse: Array, w: Array, refresh: Refresher | None):
+def play(
+    keyed: Keyed,
+    *,
+    plan,
+    contexts: Array,
+    inverse: Array,
+    w: Array,
+    refresh: Refresher | None,
+):
     """A whole round of the plan, the update test riding; the answer as it was decrypted."""
     settings = plan.request.settings()
     layout = ScoreLayout(dim=settings.dim, arms=settings.arms, form=plan.layout)
     scale = root_scale(settings, terms=FastTwin(settings).terms)
     whole = argmax_cost(layout, sign=plan.sign, method=plan.method).levels
     differences = differences_of(
-        desk, layout, contexts=contexts, scale=scale, inverse=inverse, w=w, refresh=refresh,
+        keyed, layout, contexts=contexts, scale=scale, inverse=inverse, w=w, refresh=refresh,
         growth=np.eye(settings.dim), levels_after=whole,
     )  # fmt: skip
     steps = comparison_steps(
-        desk.engine, differences, layout=layout, sign=plan.sign, method=plan.method,
+        keyed.engine, differences, layout=layout, sign=plan.sign, method=plan.method,
         rider=Rider(flip=-1),
     )  # fmt: skip
     answer = run_steps(steps, refresh=refresh)
-    values = desk.open(answer)
+    values = keyed.open(answer)
     return scale, read_answer(layout, values=values, method=plan.method, riding=True)
 
 
 @pytest.mark.parametrize("scheme", BOTH)
-@pytest.mark.parametrize("latency", ["single", "interactive"])
 @pytest.mark.parametrize("levels", ["planned", "others", "all"])
-def test_root_round_runs_under_the_plan_of_the_toy(scheme: str, levels: str, latency: str) -> None:
+def test_root_round_runs_under_the_plan_of_the_toy(scheme: str, levels: str) -> None:
     """In the planned depth, in another one, and uncut; never more refreshes than planned."""
-    plan = plan_of(latency)
+    plan = plan_of_toy()
     depth = {"planned": plan.parameters.depth, "others": 9, "all": plan.round_levels}[levels]
     settings, parameters = TOY.settings(), plan.parameters
     layout = ScoreLayout(dim=2, arms=2, form=plan.layout)
     steps = round_steps(settings, layout=layout, sign=plan.sign, method=plan.method)
     small = insecure_parameters(depth=depth, scale_bits=parameters.scale_bits)
-    desk = open_desk(scheme, parameters=small, rotations=layout.rotations_for(plan.method))
+    keyed = open_keyed(scheme, parameters=small, rotations=layout.rotations_for(plan.method))
     contexts = contexts_of(settings, arms=2, seed=3)
     inverse, w = np.array([[0.2, 0.05], [0.05, 0.6]]), np.array([0.3, -0.4])
-    refresh = Refresher(desk)
-    with measure(desk) as measured:
+    refresh = Refresher(keyed)
+    with measure(keyed) as measured:
         scale, answer = play(
-            desk, plan=plan, contexts=contexts, inverse=inverse, w=w, refresh=refresh
+            keyed, plan=plan, contexts=contexts, inverse=inverse, w=w, refresh=refresh
         )
     if levels == "planned":
         assert 3 < refresh.count <= plan.refreshes_per_round
@@ -238,17 +245,17 @@ def test_root_round_runs_under_the_plan_of_the_toy(scheme: str, levels: str, lat
 def test_comparison_is_cut_wherever_levels_run_out(method: str, depth: int) -> None:
     layout = ScoreLayout(dim=1, arms=5)
     parameters = insecure_parameters(depth=depth)
-    desk = open_desk("simulate", parameters=parameters, rotations=layout.rotations_for(method))
+    keyed = open_keyed("simulate", parameters=parameters, rotations=layout.rotations_for(method))
     scores = np.random.default_rng(4).uniform(0, 1, 5)
     contexts = pack_contexts(layout, contexts=scores[:, None], gamma=0.0, scale=1.0)
     grid = contexts.reshape(layout.features, layout.grid)[0].copy()
     grid[0] = -0.7  # the update test
-    late = desk.engine.encrypt(np.tile(grid, layout.compare_slots // layout.grid), level=depth - 3)
-    refresh = Refresher(desk)
+    late = keyed.engine.encrypt(np.tile(grid, layout.compare_slots // layout.grid), level=depth - 3)
+    refresh = Refresher(keyed)
     steps = comparison_steps(
-        desk.engine, late, layout=layout, sign=SIGN, method=method, rider=Rider(flip=1)
+        keyed.engine, late, layout=layout, sign=SIGN, method=method, rider=Rider(flip=1)
     )
-    values = desk.open(run_steps(steps, refresh=refresh))
+    values = keyed.open(run_steps(steps, refresh=refresh))
     found = read_answer(layout, values=values, method=method, riding=True)
     assert refresh.count >= 1
     assert min(refresh.left) >= 2
@@ -258,6 +265,6 @@ def test_comparison_is_cut_wherever_levels_run_out(method: str, depth: int) -> N
 
 
 def test_root_levels_are_those_of_the_plan() -> None:
-    plan = plan_of("single")
+    plan = plan_of_toy()
     scale = root_scale(TOY.settings(), terms=FastTwin(TOY.settings()).terms)
     assert plan.certificates["bonus"].levels == root_levels(scale.iterations)

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import WrongVector
-from helba.reference.circuits.argmax import Rider
-from helba.reference.circuits.trace import scaled_trace, trace_test
+from helba.reference.circuits.comparison.argmax import Rider
+from helba.reference.circuits.scores.trace import scaled_trace, trace_test
 from helba.reference.numerics.sign import best_composition
-from helba.reference.planning.compare_cost import trace_cost, trace_rotations
-from helba.reference.planning.matrix import MatrixLayout
+from helba.reference.planning.cost.compare_cost import trace_cost, trace_rotations
+from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.parameters import insecure_parameters
-from tests.engines import BOTH, Desk, open_desk
+from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import assert_close, assert_uses_every_key, measure
 
 SIGN = best_composition(resolution=2.0**-3, degrees=(5, 3))
@@ -24,9 +24,9 @@ def layout_of(dim: int) -> MatrixLayout:
     return MatrixLayout(dim=dim, max_slots=1024)
 
 
-def open_trace_desk(scheme: str, layout: MatrixLayout) -> Desk:
+def open_trace_desk(scheme: str, layout: MatrixLayout) -> Keyed:
     parameters = insecure_parameters(depth=9)
-    return open_desk(scheme, parameters=parameters, rotations=trace_rotations(layout))
+    return open_keyed(scheme, parameters=parameters, rotations=trace_rotations(layout))
 
 
 def matrices(dim: int, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -43,14 +43,14 @@ def test_trace_test_costs_what_is_predicted(
     scheme: str, dim: int, reach: float, levels: tuple[int, int]
 ) -> None:
     layout = layout_of(dim)
-    desk = open_trace_desk(scheme, layout)
+    keyed = open_trace_desk(scheme, layout)
     inverse, growth = matrices(dim, seed=dim)
     growth, threshold = growth * reach / 20.0, 0.5 * reach / 20.0
-    A = desk.engine.encrypt(layout.pack(inverse), level=levels[0])
-    D = desk.engine.encrypt(layout.pack(growth), level=levels[1])
-    with measure(desk) as measured, assert_uses_every_key(desk):
+    A = keyed.engine.encrypt(layout.pack(inverse), level=levels[0])
+    D = keyed.engine.encrypt(layout.pack(growth), level=levels[1])
+    with measure(keyed) as measured, assert_uses_every_key(keyed):
         result = trace_test(
-            desk.engine,
+            keyed.engine,
             A,
             growth=D,
             layout=layout,
@@ -59,28 +59,28 @@ def test_trace_test_costs_what_is_predicted(
             sign=SIGN,
             rider=Rider(flip=-1, noise=0.125),
         )
-        desk.open(result)
+        keyed.open(result)
     idle = levels[0] != levels[1]
     predicted = trace_cost(layout, sign=SIGN, reach=reach, idle=idle)
     assert measured.at(max(levels), result) == predicted
     if idle and reach == 20.0:  # the product with 1/reach also brings the shallower one down
         assert max(levels) - 1 not in measured.levels_of("adjust")
     value = -SIGN((np.trace(inverse @ growth) - threshold) / reach) + 0.125
-    assert_close(desk, result, expected=np.full(layout.size, value), noise=1e-6)
+    assert_close(keyed, result, expected=np.full(layout.size, value), noise=1e-6)
 
 
 @settings(max_examples=40)
 @given(dim=st.integers(1, 8), seed=st.integers(0, 2**32 - 1), flip=st.sampled_from([-1, 1]))
 def test_bit_is_right_outside_the_band(dim: int, seed: int, flip: int) -> None:
     layout = layout_of(dim)
-    desk = open_trace_desk("simulate", layout)
+    keyed = open_trace_desk("simulate", layout)
     inverse, growth = matrices(dim, seed=seed)
     trace, reach = float(np.trace(inverse @ growth)), 4.0 * dim
     threshold = trace - np.random.default_rng(seed).choice([-1, 1]) * reach * SIGN.resolution
     result = trace_test(
-        desk.engine,
-        desk.engine.encrypt(layout.pack(inverse)),
-        growth=desk.engine.encrypt(layout.pack(growth)),
+        keyed.engine,
+        keyed.engine.encrypt(layout.pack(inverse)),
+        growth=keyed.engine.encrypt(layout.pack(growth)),
         layout=layout,
         threshold=threshold,
         reach=reach,
@@ -89,24 +89,24 @@ def test_bit_is_right_outside_the_band(dim: int, seed: int, flip: int) -> None:
     )
     bit = np.sign(trace - threshold)
     expected = np.full(result.slots, flip * bit)
-    assert_close(desk, result, expected=expected, error=SIGN.error, noise=1e-6)
+    assert_close(keyed, result, expected=expected, error=SIGN.error, noise=1e-6)
 
 
 @pytest.mark.parametrize("scheme", BOTH)
 def test_trace_of_matrices_that_repeat_is_theirs(scheme: str) -> None:
     layout = layout_of(3)
-    desk = open_trace_desk(scheme, layout)
+    keyed = open_trace_desk(scheme, layout)
     inverse, growth = matrices(3)
-    wide = desk.engine.repeat(desk.engine.encrypt(layout.pack(growth)), 4 * layout.size)
-    A = desk.engine.encrypt(layout.pack(inverse))
-    found = scaled_trace(desk.engine, A, growth=wide, layout=layout, threshold=0.5, reach=4.0)
+    wide = keyed.engine.repeat(keyed.engine.encrypt(layout.pack(growth)), 4 * layout.size)
+    A = keyed.engine.encrypt(layout.pack(inverse))
+    found = scaled_trace(keyed.engine, A, growth=wide, layout=layout, threshold=0.5, reach=4.0)
     value = (np.trace(inverse @ growth) - 0.5) / 4.0
-    assert_close(desk, found, expected=np.full(layout.size, value), noise=1e-6)
+    assert_close(keyed, found, expected=np.full(layout.size, value), noise=1e-6)
 
 
 def test_matrices_of_other_sizes_are_refused() -> None:
     layout = layout_of(3)
-    desk = open_trace_desk("simulate", layout)
-    small = desk.engine.encrypt(np.zeros(4))
+    keyed = open_trace_desk("simulate", layout)
+    small = keyed.engine.encrypt(np.zeros(4))
     with pytest.raises(WrongVector, match="a vector of 4 slots does not repeat 16"):
-        scaled_trace(desk.engine, small, growth=small, layout=layout, threshold=1.0, reach=2.0)
+        scaled_trace(keyed.engine, small, growth=small, layout=layout, threshold=1.0, reach=2.0)

@@ -18,8 +18,8 @@ import openfhe as fhe
 
 from helba.errors import DamagedData, EngineError, WrongVector
 from helba.reference.engine import EncryptedVector, Engine, PendingOpening, get_scheme
-from helba.reference.engine.envelope import DIGEST_BYTES, HEADER
-from helba.reference.engine.packing import pack_words, unpack_words
+from helba.reference.engine.wire.envelope import DIGEST_BYTES, HEADER
+from helba.reference.engine.wire.packing import pack_words, unpack_words
 from helba.reference.planning.parameters import insecure_parameters
 from tests.reference.engine.tampering import open_sealed, with_digest
 

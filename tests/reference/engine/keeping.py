@@ -11,7 +11,7 @@ import numpy as np
 
 from helba.reference.engine import EvaluationKey, ReencryptionKey, get_scheme
 from helba.reference.planning.parameters import Parameters, insecure_parameters
-from tests.engines import Desk
+from tests.engines import Keyed
 from tests.reference.engine.tampering import Opened
 
 insecure_small = insecure_parameters(ring_dim=1 << 11, depth=6, scale_bits=45)
@@ -21,22 +21,22 @@ CLOSE = {"rtol": 0.0, "atol": 1e-8}
 
 def make_key(
     rotations: tuple[int, ...] = (1, 2), *, parameters: Parameters = insecure_small
-) -> tuple[Desk, bytes]:
+) -> tuple[Keyed, bytes]:
     scheme = get_scheme("ckks")
     keys = scheme.generate_keys(parameters, rotations=rotations)
     engine = scheme.engine(keys.public, evaluation_key=keys.evaluation)
-    return Desk(engine=engine, keys=keys), scheme.evaluation_key_to_bytes(keys.evaluation)
+    return Keyed(engine=engine, keys=keys), scheme.evaluation_key_to_bytes(keys.evaluation)
 
 
 def load_key(data: bytes, **expected: Any) -> EvaluationKey:
     return get_scheme("ckks").evaluation_key_from_bytes(data, allow_insecure=True, **expected)
 
 
-def make_way(desk: Desk) -> ReencryptionKey:
-    """A re-encryption key from the desk's owner to somebody new."""
+def make_way(keyed: Keyed) -> ReencryptionKey:
+    """A re-encryption key from the keyed's owner to somebody new."""
     scheme = get_scheme("ckks")
-    to = scheme.generate_pair(desk.keys.public.parameters)
-    return scheme.make_reencryption_key(desk.keys.secret, recipient=to.public)
+    to = scheme.generate_pair(keyed.keys.public.parameters)
+    return scheme.make_reencryption_key(keyed.keys.secret, recipient=to.public)
 
 
 def held(tag: str) -> tuple[int, int]:
@@ -56,10 +56,10 @@ def remove_unused() -> None:
     remove_unused_keys()
 
 
-def require_right(desk: Desk) -> None:
-    """Products and rotations of the desk are what they should be."""
-    x = desk.engine.encrypt(np.arange(SLOTS))
-    made = desk.open(desk.engine.rotate(desk.engine.multiply(x, x), 1))
+def require_right(keyed: Keyed) -> None:
+    """Products and rotations of the keyed are what they should be."""
+    x = keyed.engine.encrypt(np.arange(SLOTS))
+    made = keyed.open(keyed.engine.rotate(keyed.engine.multiply(x, x), 1))
     np.testing.assert_allclose(made, np.roll(np.arange(SLOTS) ** 2, -1), **CLOSE)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.reference.engine import EncryptedVector, Engine, SecretKey, get_scheme
-from helba.reference.engine.packing import unpack_words
+from helba.reference.engine.wire.packing import unpack_words
 from helba.reference.planning.parameters import Parameters
 from tests.reference.engine.tampering import open_sealed
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from helba.reference.engine import EncryptedVector, Engine, KeyPair, Scheme, get_scheme
 from helba.reference.engine.keys import ReencryptionKey
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.planning.bounds.noise import NoiseModel
 from helba.reference.planning.parameters import Parameters, insecure_parameters
-from tests.engines import Desk, open_desk
+from tests.engines import Keyed, open_keyed
 
 insecure_small = insecure_parameters(ring_dim=1 << 10, depth=5, scale_bits=40)
 insecure_other = insecure_parameters(ring_dim=1 << 10, depth=4, scale_bits=40)
@@ -26,7 +26,7 @@ class Parties:
     """The collective with all its keys, and a user."""
 
     scheme: Scheme
-    collective: Desk
+    collective: Keyed
     user: KeyPair
     user_engine: Engine
 
@@ -49,8 +49,8 @@ class Parties:
 def meet(name: str, parameters: Parameters = insecure_small) -> Parties:
     scheme = get_scheme(name)
     user = scheme.generate_pair(parameters)
-    desk = open_desk(name, parameters=parameters, rotations=(1,))
-    return Parties(scheme, desk, user, scheme.engine(user.public))
+    keyed = open_keyed(name, parameters=parameters, rotations=(1,))
+    return Parties(scheme, keyed, user, scheme.engine(user.public))
 
 
 def numbers(slots: int = SLOTS, *, seed: int = 0) -> NDArray[np.float64]:

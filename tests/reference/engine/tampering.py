@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from helba.reference.engine.envelope import DIGEST_BYTES, HEADER
+from helba.reference.engine.wire.envelope import DIGEST_BYTES, HEADER
 
 FIELDS = (
     "magic",

@@ -21,7 +21,7 @@ from helba.errors import (
 )
 from helba.reference.engine import get_scheme
 from helba.reference.planning.parameters import insecure_parameters
-from tests.engines import BOTH, Desk, open_desk
+from tests.engines import BOTH, Keyed, open_keyed
 
 insecure_small = insecure_parameters(ring_dim=1 << 11, depth=6, scale_bits=45)
 SLOTS = 8
@@ -32,235 +32,234 @@ pytestmark = pytest.mark.parametrize("scheme", BOTH)
 
 
 @pytest.fixture
-def desk(scheme: str) -> Desk:
-    return open_desk(scheme, parameters=insecure_small, rotations=ROTATIONS)
+def keyed(scheme: str) -> Keyed:
+    return open_keyed(scheme, parameters=insecure_small, rotations=ROTATIONS)
 
 
 def numbers(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-2, 2, SLOTS)
 
 
-def test_encryption_is_undone_by_decryption_at_every_level(desk: Desk) -> None:
+def test_encryption_is_undone_by_decryption_at_every_level(keyed: Keyed) -> None:
     x = numbers()
     for level in range(insecure_small.depth + 1):
-        vector = desk.engine.encrypt(x, level=level)
+        vector = keyed.engine.encrypt(x, level=level)
         assert (vector.level, vector.slots) == (level, SLOTS)
-        np.testing.assert_allclose(desk.open(vector), x, **CLOSE)
+        np.testing.assert_allclose(keyed.open(vector), x, **CLOSE)
 
 
-def test_arrays_may_be_changed_once_they_were_given(desk: Desk) -> None:
+def test_arrays_may_be_changed_once_they_were_given(keyed: Keyed) -> None:
     x, y = numbers(1), numbers(2)
     given, factor, offset = x.copy(), y.copy(), y.copy()
-    vector = desk.engine.encrypt(given)
-    encoded = desk.engine.encode(factor, level=0)
+    vector = keyed.engine.encrypt(given)
     given[:] = 7.0
-    product = desk.engine.multiply_plain(vector, factor)
-    total = desk.engine.add_plain(vector, offset)
+    product = keyed.engine.multiply_plain(vector, factor)
+    total = keyed.engine.add_plain(vector, offset)
     factor[:], offset[:] = 7.0, 7.0
-    np.testing.assert_allclose(desk.open(vector), x, **CLOSE)
-    np.testing.assert_allclose(desk.open(product), x * y, **CLOSE)
-    np.testing.assert_allclose(desk.open(total), x + y, **CLOSE)
-    again = desk.engine.multiply_encoded(vector, encoded)
-    np.testing.assert_allclose(desk.open(again), x * y, **CLOSE)
-    opened = desk.open(vector)
+    np.testing.assert_allclose(keyed.open(vector), x, **CLOSE)
+    np.testing.assert_allclose(keyed.open(product), x * y, **CLOSE)
+    np.testing.assert_allclose(keyed.open(total), x + y, **CLOSE)
+    opened = keyed.open(vector)
     opened[:] = 7.0
-    np.testing.assert_allclose(desk.open(vector), x, **CLOSE)
+    np.testing.assert_allclose(keyed.open(vector), x, **CLOSE)
 
 
-def test_sums_and_integer_multiples_cost_no_level(desk: Desk) -> None:
+def test_sums_and_integer_multiples_cost_no_level(keyed: Keyed) -> None:
     x, y = numbers(1), numbers(2)
-    a, b = desk.engine.encrypt(x), desk.engine.encrypt(y)
-    made = desk.engine.combine([(a, 3.0), (b, -2.0), (a, 0.0)], constant=0.5)
+    a, b = keyed.engine.encrypt(x), keyed.engine.encrypt(y)
+    made = keyed.engine.combine([(a, 3.0), (b, -2.0), (a, 0.0)], constant=0.5)
     assert made.level == 0
-    np.testing.assert_allclose(desk.open(made), 3 * x - 2 * y + 0.5, **CLOSE)
-    np.testing.assert_allclose(desk.open(desk.engine.subtract(a, b)), x - y, **CLOSE)
-    plain = desk.engine.add_plain(desk.engine.add(a, b), y)
+    np.testing.assert_allclose(keyed.open(made), 3 * x - 2 * y + 0.5, **CLOSE)
+    np.testing.assert_allclose(keyed.open(keyed.engine.subtract(a, b)), x - y, **CLOSE)
+    plain = keyed.engine.add_plain(keyed.engine.add(a, b), y)
     assert plain.level == 0
-    np.testing.assert_allclose(desk.open(plain), x + 2 * y, **CLOSE)
+    np.testing.assert_allclose(keyed.open(plain), x + 2 * y, **CLOSE)
 
 
-def test_negative_multiples_of_one_vector_are_right(desk: Desk) -> None:
+def test_negative_multiples_of_one_vector_are_right(keyed: Keyed) -> None:
     x = numbers(3)
-    a = desk.engine.encrypt(x)
+    a = keyed.engine.encrypt(x)
     for factor in (-4, -3, -1, 0, 2, 4):
-        made = desk.engine.multiply_scalar(a, factor)
+        made = keyed.engine.multiply_scalar(a, factor)
         assert made.level == 0
-        np.testing.assert_allclose(desk.open(made), factor * x, **CLOSE)
+        np.testing.assert_allclose(keyed.open(made), factor * x, **CLOSE)
 
 
-def test_every_kind_of_product_costs_one_level(desk: Desk) -> None:
+def test_every_kind_of_product_costs_one_level(keyed: Keyed) -> None:
     x, y = numbers(1), numbers(2)
-    a, b = desk.engine.encrypt(x), desk.engine.encrypt(y, level=2)
+    a, b = keyed.engine.encrypt(x), keyed.engine.encrypt(y, level=2)
     cases = {
-        "vectors": (desk.engine.multiply(a, b), x * y, 3),
-        "square": (desk.engine.multiply(a, a), x * x, 1),
-        "plain": (desk.engine.multiply_plain(a, y), x * y, 1),
-        "scalar": (desk.engine.multiply_scalar(b, -0.3), -0.3 * y, 3),
-        "one number": (desk.engine.multiply_plain(a, 0.7), 0.7 * x, 1),
+        "vectors": (keyed.engine.multiply(a, b), x * y, 3),
+        "square": (keyed.engine.multiply(a, a), x * x, 1),
+        "plain": (keyed.engine.multiply_plain(a, y), x * y, 1),
+        "scalar": (keyed.engine.multiply_scalar(b, -0.3), -0.3 * y, 3),
+        "one number": (keyed.engine.multiply_plain(a, 0.7), 0.7 * x, 1),
     }
     for name, (vector, expected, level) in cases.items():
         assert vector.level == level, name
-        np.testing.assert_allclose(desk.open(vector), expected, **CLOSE, err_msg=name)
+        np.testing.assert_allclose(keyed.open(vector), expected, **CLOSE, err_msg=name)
 
 
-def test_sums_of_products_relinearise_and_rescale_once(desk: Desk) -> None:
+def test_sums_of_products_relinearise_and_rescale_once(keyed: Keyed) -> None:
     x = [numbers(i) for i in range(4)]
-    v = [desk.engine.encrypt(values) for values in x]
-    with desk.engine.count() as tally:
-        total = desk.engine.add(desk.engine.multiply(v[0], v[1]), desk.engine.multiply(v[2], v[3]))
-        again = desk.engine.multiply(total, total)
-        desk.engine.multiply(total, v[0])
+    v = [keyed.engine.encrypt(values) for values in x]
+    with keyed.engine.count() as tally:
+        total = keyed.engine.add(
+            keyed.engine.multiply(v[0], v[1]), keyed.engine.multiply(v[2], v[3])
+        )
+        again = keyed.engine.multiply(total, total)
+        keyed.engine.multiply(total, v[0])
     assert tally.products == 4
     assert (tally.of("relinearise"), tally.of("rescale")) == (1, 2)  # total; v[0] one level down
-    np.testing.assert_allclose(desk.open(again), (x[0] * x[1] + x[2] * x[3]) ** 2, **CLOSE)
+    np.testing.assert_allclose(keyed.open(again), (x[0] * x[1] + x[2] * x[3]) ** 2, **CLOSE)
 
 
-def test_values_of_different_levels_combine_at_the_deeper_one(desk: Desk) -> None:
+def test_values_of_different_levels_combine_at_the_deeper_one(keyed: Keyed) -> None:
     x, y = numbers(1), numbers(2)
-    deep = desk.engine.multiply_scalar(
-        desk.engine.multiply_scalar(desk.engine.encrypt(x), 0.5), 0.5
+    deep = keyed.engine.multiply_scalar(
+        keyed.engine.multiply_scalar(keyed.engine.encrypt(x), 0.5), 0.5
     )
-    made = desk.engine.combine([(deep, 1.0), (desk.engine.encrypt(y), 0.3)])
+    made = keyed.engine.combine([(deep, 1.0), (keyed.engine.encrypt(y), 0.3)])
     assert (deep.level, made.level) == (2, 2)
-    np.testing.assert_allclose(desk.open(made), 0.25 * x + 0.3 * y, **CLOSE)
-    lower = desk.engine.combine([(desk.engine.encrypt(x), 0.5)], level=4)
+    np.testing.assert_allclose(keyed.open(made), 0.25 * x + 0.3 * y, **CLOSE)
+    lower = keyed.engine.combine([(keyed.engine.encrypt(x), 0.5)], level=4)
     assert lower.level == 4
-    np.testing.assert_allclose(desk.open(lower), 0.5 * x, **CLOSE)
-    np.testing.assert_allclose(desk.open(desk.engine.lower(deep, 6)), 0.25 * x, **CLOSE)
+    np.testing.assert_allclose(keyed.open(lower), 0.5 * x, **CLOSE)
+    np.testing.assert_allclose(keyed.open(keyed.engine.lower(deep, 6)), 0.25 * x, **CLOSE)
 
 
-def test_all_levels_can_be_used_and_no_more(desk: Desk) -> None:
+def test_all_levels_can_be_used_and_no_more(keyed: Keyed) -> None:
     x = numbers(4)
-    vector = desk.engine.encrypt(x)
+    vector = keyed.engine.encrypt(x)
     for _ in range(insecure_small.depth):
-        vector = desk.engine.multiply_scalar(vector, 0.5)
+        vector = keyed.engine.multiply_scalar(vector, 0.5)
     assert vector.levels_left == 0
-    np.testing.assert_allclose(desk.open(vector), x * 0.5**6, **CLOSE)
+    np.testing.assert_allclose(keyed.open(vector), x * 0.5**6, **CLOSE)
     for attempt in (
-        lambda: desk.engine.multiply(vector, vector),
-        lambda: desk.engine.multiply_plain(vector, x),
-        lambda: desk.engine.multiply_scalar(vector, 0.5),
-        lambda: desk.engine.combine([(vector, 1.0)], level=7),
-        lambda: desk.engine.begin_refresh(vector),
+        lambda: keyed.engine.multiply(vector, vector),
+        lambda: keyed.engine.multiply_plain(vector, x),
+        lambda: keyed.engine.multiply_scalar(vector, 0.5),
+        lambda: keyed.engine.combine([(vector, 1.0)], level=7),
+        lambda: keyed.engine.begin_refresh(vector),
     ):
         with pytest.raises(LevelsExhausted):
             attempt()
 
 
-def test_rotation_is_cyclic_and_to_the_left(desk: Desk) -> None:
+def test_rotation_is_cyclic_and_to_the_left(keyed: Keyed) -> None:
     x = numbers(5)
-    vector = desk.engine.encrypt(x)
-    np.testing.assert_allclose(desk.open(desk.engine.rotate(vector, 3)), np.roll(x, -3), **CLOSE)
-    many = desk.engine.rotate_many(vector, [0, 1, 2, 1])
+    vector = keyed.engine.encrypt(x)
+    np.testing.assert_allclose(keyed.open(keyed.engine.rotate(vector, 3)), np.roll(x, -3), **CLOSE)
+    many = keyed.engine.rotate_many(vector, [0, 1, 2, 1])
     for steps, rotated in zip([0, 1, 2, 1], many, strict=True):
-        np.testing.assert_allclose(desk.open(rotated), np.roll(x, -steps), **CLOSE)
-    total = desk.engine.sum_rotations(vector, [0, 1, 2, 3])
+        np.testing.assert_allclose(keyed.open(rotated), np.roll(x, -steps), **CLOSE)
+    total = keyed.engine.sum_rotations(vector, [0, 1, 2, 3])
     assert total.level == 0
     expected = sum(np.roll(x, -steps) for steps in range(4))
-    np.testing.assert_allclose(desk.open(total), expected, **CLOSE)
+    np.testing.assert_allclose(keyed.open(total), expected, **CLOSE)
 
 
-def test_a_pending_product_is_rotated_before_it_is_rescaled(desk: Desk) -> None:
+def test_a_pending_product_is_rotated_before_it_is_rescaled(keyed: Keyed) -> None:
     x = numbers(5)
-    vector = desk.engine.encrypt(x)
-    with desk.engine.count() as tally:
-        product = desk.engine.multiply(vector, vector)
-        moved = desk.engine.rotate(product, 1)
-        total = desk.engine.sum_rotations(product, [0, 1, 2])
-        both = desk.engine.add(moved, total)
+    vector = keyed.engine.encrypt(x)
+    with keyed.engine.count() as tally:
+        product = keyed.engine.multiply(vector, vector)
+        moved = keyed.engine.rotate(product, 1)
+        total = keyed.engine.sum_rotations(product, [0, 1, 2])
+        both = keyed.engine.add(moved, total)
     assert (tally.of("relinearise"), tally.of("rescale")) == (1, 0)
     assert moved.level == total.level == both.level == 1
     expected = sum(np.roll(x * x, -s) for s in (0, 1, 1, 2))
-    np.testing.assert_allclose(desk.open(both), expected, **CLOSE)
+    np.testing.assert_allclose(keyed.open(both), expected, **CLOSE)
 
 
-def test_a_rotation_uses_any_key_that_moves_the_slots_alike(desk: Desk) -> None:
+def test_a_rotation_uses_any_key_that_moves_the_slots_alike(keyed: Keyed) -> None:
     # 4 slots: one to the right is three to the left, and three is a key
     x = numbers(5)[:4]
-    back = desk.engine.rotate(desk.engine.encrypt(x), -1)
-    np.testing.assert_allclose(desk.open(back), np.roll(x, 1), **CLOSE)
+    back = keyed.engine.rotate(keyed.engine.encrypt(x), -1)
+    np.testing.assert_allclose(keyed.open(back), np.roll(x, 1), **CLOSE)
 
 
-def test_a_rotation_without_its_key_is_refused(desk: Desk) -> None:
-    vector = desk.engine.encrypt(numbers())
+def test_a_rotation_without_its_key_is_refused(keyed: Keyed) -> None:
+    vector = keyed.engine.encrypt(numbers())
     with pytest.raises(MissingKey, match="8 slots by 5"):
-        desk.engine.rotate(vector, 5)
+        keyed.engine.rotate(vector, 5)
 
 
-def test_repeating_fills_more_slots_for_free(desk: Desk) -> None:
+def test_repeating_fills_more_slots_for_free(keyed: Keyed) -> None:
     x = numbers(6)
-    with desk.engine.count() as tally:
-        wide = desk.engine.repeat(desk.engine.encrypt(x), 32)
+    with keyed.engine.count() as tally:
+        wide = keyed.engine.repeat(keyed.engine.encrypt(x), 32)
     assert (wide.slots, wide.level, tally.products + tally.rotations) == (32, 0, 0)
-    np.testing.assert_allclose(desk.open(wide), np.tile(x, 4), **CLOSE)
+    np.testing.assert_allclose(keyed.open(wide), np.tile(x, 4), **CLOSE)
     np.testing.assert_allclose(
-        desk.open(desk.engine.rotate(wide, 4)), np.roll(np.tile(x, 4), -4), **CLOSE
+        keyed.open(keyed.engine.rotate(wide, 4)), np.roll(np.tile(x, 4), -4), **CLOSE
     )
     with pytest.raises(WrongVector):
-        desk.engine.repeat(wide, 8)
+        keyed.engine.repeat(wide, 8)
 
 
-def test_folding_undoes_repeating(desk: Desk) -> None:
+def test_folding_undoes_repeating(keyed: Keyed) -> None:
     x = numbers(6)
-    wide = desk.engine.repeat(desk.engine.encrypt(x), 32)
-    folded = desk.engine.fold(desk.engine.multiply(wide, wide), 8)
+    wide = keyed.engine.repeat(keyed.engine.encrypt(x), 32)
+    folded = keyed.engine.fold(keyed.engine.multiply(wide, wide), 8)
     assert (folded.slots, folded.level) == (8, 1)
-    np.testing.assert_allclose(desk.open(folded), x * x, **CLOSE)
+    np.testing.assert_allclose(keyed.open(folded), x * x, **CLOSE)
     # and it goes on computing: products and rotations of the narrow vector
-    onward = desk.engine.rotate(desk.engine.multiply(folded, desk.engine.encrypt(x)), 1)
-    np.testing.assert_allclose(desk.open(onward), np.roll(x**3, -1), **CLOSE)
+    onward = keyed.engine.rotate(keyed.engine.multiply(folded, keyed.engine.encrypt(x)), 1)
+    np.testing.assert_allclose(keyed.open(onward), np.roll(x**3, -1), **CLOSE)
     with pytest.raises(WrongVector):
-        desk.engine.fold(folded, 16)
+        keyed.engine.fold(folded, 16)
 
 
-def test_the_simulator_refuses_to_fold_what_does_not_repeat(desk: Desk, scheme: str) -> None:
-    vector = desk.engine.encrypt(numbers(6))
+def test_the_simulator_refuses_to_fold_what_does_not_repeat(keyed: Keyed, scheme: str) -> None:
+    vector = keyed.engine.encrypt(numbers(6))
     if scheme == "simulate":
         with pytest.raises(WrongVector, match="does not repeat"):
-            desk.engine.fold(vector, 4)
+            keyed.engine.fold(vector, 4)
     else:  # CKKS cannot tell: what comes out is the mean of the copies
-        folded = desk.open(desk.engine.fold(vector, 4))
+        folded = keyed.open(keyed.engine.fold(vector, 4))
         np.testing.assert_allclose(folded, numbers(6).reshape(2, 4).mean(axis=0), **CLOSE)
 
 
-def test_refresh_gives_all_levels_back(desk: Desk) -> None:
+def test_refresh_gives_all_levels_back(keyed: Keyed) -> None:
     x = 4 * numbers(7)
-    deep = desk.engine.multiply_scalar(desk.engine.encrypt(x, level=3), 0.25)
+    deep = keyed.engine.multiply_scalar(keyed.engine.encrypt(x, level=3), 0.25)
     assert deep.level == 4
-    fresh = desk.engine.refresh(deep, secret_key=desk.keys.secret)
+    fresh = keyed.engine.refresh(deep, secret_key=keyed.keys.secret)
     assert fresh.level == 0
-    np.testing.assert_allclose(desk.open(fresh), x / 4, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(keyed.open(fresh), x / 4, rtol=0, atol=1e-7)
     # and the fresh value computes: its scale is the one its level promises
-    product = desk.engine.multiply(fresh, desk.engine.encrypt(x))
-    np.testing.assert_allclose(desk.open(product), x * x / 4, rtol=0, atol=1e-6)
+    product = keyed.engine.multiply(fresh, keyed.engine.encrypt(x))
+    np.testing.assert_allclose(keyed.open(product), x * x / 4, rtol=0, atol=1e-6)
 
 
-def test_a_mask_serves_once(desk: Desk) -> None:
-    request, pending = desk.engine.begin_refresh(desk.engine.encrypt(numbers()))
-    reply = desk.engine.answer_refresh(request, secret_key=desk.keys.secret)
-    desk.engine.finish_refresh(reply, pending)
+def test_a_mask_serves_once(keyed: Keyed) -> None:
+    request, pending = keyed.engine.begin_refresh(keyed.engine.encrypt(numbers()))
+    reply = keyed.engine.answer_refresh(request, secret_key=keyed.keys.secret)
+    keyed.engine.finish_refresh(reply, pending)
     with pytest.raises(EngineError, match="twice"):
-        desk.engine.finish_refresh(reply, pending)
+        keyed.engine.finish_refresh(reply, pending)
 
 
-def test_a_reply_to_another_refresh_is_refused(desk: Desk) -> None:
-    request, _ = desk.engine.begin_refresh(desk.engine.encrypt(numbers(8)))
-    _, other = desk.engine.begin_refresh(desk.engine.encrypt(numbers(8)))
-    reply = desk.engine.answer_refresh(request, secret_key=desk.keys.secret)
+def test_a_reply_to_another_refresh_is_refused(keyed: Keyed) -> None:
+    request, _ = keyed.engine.begin_refresh(keyed.engine.encrypt(numbers(8)))
+    _, other = keyed.engine.begin_refresh(keyed.engine.encrypt(numbers(8)))
+    reply = keyed.engine.answer_refresh(request, secret_key=keyed.keys.secret)
     with pytest.raises(WrongVector, match="another refresh"):
-        desk.engine.finish_refresh(reply, other)
+        keyed.engine.finish_refresh(reply, other)
 
 
 @pytest.mark.parametrize("slots", [1, 8])
-def test_a_reply_under_a_false_name_gives_garbage_not_the_message(desk: Desk, slots: int) -> None:
+def test_a_reply_under_a_false_name_gives_garbage_not_the_message(keyed: Keyed, slots: int) -> None:
     x = numbers(8)[:slots]
     for _ in range(4):
-        request, _ = desk.engine.begin_refresh(desk.engine.encrypt(x))
-        _, other = desk.engine.begin_refresh(desk.engine.encrypt(x))
-        reply = desk.engine.answer_refresh(request, secret_key=desk.keys.secret)
-        wrong = desk.engine.finish_refresh(replace(reply, id=other.id), other)
+        request, _ = keyed.engine.begin_refresh(keyed.engine.encrypt(x))
+        _, other = keyed.engine.begin_refresh(keyed.engine.encrypt(x))
+        reply = keyed.engine.answer_refresh(request, secret_key=keyed.keys.secret)
+        wrong = keyed.engine.finish_refresh(replace(reply, id=other.id), other)
         try:
-            seen = desk.open(wrong)
+            seen = keyed.open(wrong)
         except EngineError:
             continue  # CKKS finds it unreadable
         assert np.abs(seen - x).max() > 1.0
@@ -268,82 +267,82 @@ def test_a_reply_under_a_false_name_gives_garbage_not_the_message(desk: Desk, sl
 
 def test_a_refresh_needs_two_primes_with_room(scheme: str) -> None:
     narrow = insecure_parameters(ring_dim=1 << 10, depth=4, scale_bits=30, first_bits=50)
-    desk = open_desk(scheme, parameters=narrow)
+    keyed = open_keyed(scheme, parameters=narrow)
     with pytest.raises(EngineError, match="95 bits"):
-        desk.engine.begin_refresh(desk.engine.encrypt([1.0, 2.0]))
+        keyed.engine.begin_refresh(keyed.engine.encrypt([1.0, 2.0]))
 
 
-def test_operands_must_match(desk: Desk, scheme: str) -> None:
-    vector = desk.engine.encrypt(numbers())
-    short = desk.engine.encrypt([1.0, 2.0])
-    other = open_desk(scheme, parameters=insecure_small, rotations=(1,))
+def test_operands_must_match(keyed: Keyed, scheme: str) -> None:
+    vector = keyed.engine.encrypt(numbers())
+    short = keyed.engine.encrypt([1.0, 2.0])
+    other = open_keyed(scheme, parameters=insecure_small, rotations=(1,))
     foreign = other.engine.encrypt(numbers())
     for attempt in (
-        lambda: desk.engine.add(vector, short),
-        lambda: desk.engine.multiply(vector, short),
-        lambda: desk.engine.multiply_plain(vector, [1.0, 2.0]),
-        lambda: desk.engine.add(vector, foreign),
-        lambda: desk.engine.multiply(vector, foreign),
-        lambda: desk.engine.rotate(foreign, 1),
-        lambda: desk.engine.decrypt(foreign, secret_key=desk.keys.secret),
-        lambda: desk.engine.decrypt(vector, secret_key=other.keys.secret),
-        lambda: get_scheme(scheme).engine(desk.keys.public, evaluation_key=other.keys.evaluation),
+        lambda: keyed.engine.add(vector, short),
+        lambda: keyed.engine.multiply(vector, short),
+        lambda: keyed.engine.multiply_plain(vector, [1.0, 2.0]),
+        lambda: keyed.engine.add(vector, foreign),
+        lambda: keyed.engine.multiply(vector, foreign),
+        lambda: keyed.engine.rotate(foreign, 1),
+        lambda: keyed.engine.decrypt(foreign, secret_key=keyed.keys.secret),
+        lambda: keyed.engine.decrypt(vector, secret_key=other.keys.secret),
+        lambda: get_scheme(scheme).engine(keyed.keys.public, evaluation_key=other.keys.evaluation),
     ):
         with pytest.raises(WrongVector):
             attempt()
 
 
-def test_input_that_is_no_vector_is_refused(desk: Desk) -> None:
+def test_input_that_is_no_vector_is_refused(keyed: Keyed) -> None:
     for values in ([1.0, np.nan], [[1.0, 2.0]], [], 3.0, [1.0, np.inf]):
         with pytest.raises(InvalidInput):
-            desk.engine.encrypt(values)
+            keyed.engine.encrypt(values)
     with pytest.raises(WrongVector):
-        desk.engine.encrypt([1.0, 2.0, 3.0])
+        keyed.engine.encrypt([1.0, 2.0, 3.0])
     with pytest.raises(WrongVector):
-        desk.engine.encrypt(np.zeros(2 * insecure_small.max_slots))
+        keyed.engine.encrypt(np.zeros(2 * insecure_small.max_slots))
     with pytest.raises(InvalidInput):
-        desk.engine.encrypt([1.0, 2.0], level=7)
-    vector = desk.engine.encrypt([1.0, 2.0])
+        keyed.engine.encrypt([1.0, 2.0], level=7)
+    vector = keyed.engine.encrypt([1.0, 2.0])
     with pytest.raises(InvalidInput):
-        desk.engine.multiply_scalar(vector, float("nan"))
+        keyed.engine.multiply_scalar(vector, float("nan"))
     for constant in (float("nan"), float("inf")):
         with pytest.raises(InvalidInput):
-            desk.engine.combine([(vector, 1.0)], constant=constant)
+            keyed.engine.combine([(vector, 1.0)], constant=constant)
         with pytest.raises(InvalidInput):
-            desk.engine.add_plain(vector, constant)
+            keyed.engine.add_plain(vector, constant)
     with pytest.raises(InvalidInput):
-        desk.engine.combine([])
+        keyed.engine.combine([])
     with pytest.raises(InvalidInput):
-        desk.engine.lower(desk.engine.encrypt([1.0], level=2), 1)
+        keyed.engine.lower(keyed.engine.encrypt([1.0], level=2), 1)
 
 
-def test_a_value_past_the_modulus_is_refused_at_encryption(desk: Desk) -> None:
+def test_a_value_past_the_modulus_is_refused_at_encryption(keyed: Keyed) -> None:
     with pytest.raises(OutOfRange):
-        desk.engine.encrypt([2.0**14], level=6)
-    assert desk.open(desk.engine.encrypt([2.0**12], level=6))[0] == pytest.approx(2.0**12)
+        keyed.engine.encrypt([2.0**14], level=6)
+    assert keyed.open(keyed.engine.encrypt([2.0**12], level=6))[0] == pytest.approx(2.0**12)
 
 
-def test_an_engine_without_evaluation_keys_only_encrypts(desk: Desk, scheme: str) -> None:
-    user = get_scheme(scheme).engine(desk.keys.public)
+def test_an_engine_without_evaluation_keys_only_encrypts(keyed: Keyed, scheme: str) -> None:
+    user = get_scheme(scheme).engine(keyed.keys.public)
     vector = user.encrypt(numbers())
     with pytest.raises(MissingKey):
         user.multiply(vector, vector)
     with pytest.raises(MissingKey):
         user.rotate(vector, 1)
-    assert desk.engine.multiply(vector, vector).level == 1
+    assert keyed.engine.multiply(vector, vector).level == 1
 
 
-def test_bootstrapping_without_its_keys_is_refused(desk: Desk) -> None:
+def test_bootstrapping_without_its_keys_is_refused(keyed: Keyed) -> None:
     with pytest.raises(MissingKey):
-        desk.engine.bootstrap(desk.engine.encrypt(numbers()))
+        keyed.engine.bootstrap(keyed.engine.encrypt(numbers()))
     with pytest.raises(InvalidInput, match="sparse"):
-        get_scheme(desk.engine.name).generate_keys(insecure_small, bootstrap_slots=8)
+        get_scheme(keyed.engine.name).generate_keys(insecure_small, bootstrap_slots=8)
 
 
-def test_nothing_prints_or_pickles_a_secret(desk: Desk) -> None:
-    vector = desk.engine.encrypt([123.456, 0.0])
-    _, pending = desk.engine.begin_refresh(vector)
-    for thing in (vector, pending, desk.keys.secret, desk.keys.evaluation, desk.keys.public):
+def test_nothing_prints_or_pickles_a_secret(keyed: Keyed) -> None:
+    vector = keyed.engine.encrypt([123.456, 0.0])
+    _, pending = keyed.engine.begin_refresh(vector)
+    for thing in (vector, pending, keyed.keys.secret, keyed.keys.evaluation, keyed.keys.public):
         assert "123" not in repr(thing)
         for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError):
@@ -351,16 +350,16 @@ def test_nothing_prints_or_pickles_a_secret(desk: Desk) -> None:
     assert repr(vector) == "<EncryptedVector slots=2 level=0/6 log2_scale=45>"
 
 
-def test_operations_leave_their_operands_alone(desk: Desk) -> None:
+def test_operations_leave_their_operands_alone(keyed: Keyed) -> None:
     x = numbers(9)
-    vector = desk.engine.encrypt(x)
-    product = desk.engine.multiply(vector, vector)
-    desk.engine.add(product, vector)
-    desk.engine.add_plain(product, 1.0)
-    desk.engine.rotate(product, 1)
-    desk.engine.lower(vector, 3)
-    np.testing.assert_allclose(desk.open(vector), x, **CLOSE)
-    np.testing.assert_allclose(desk.open(product), x * x, **CLOSE)
+    vector = keyed.engine.encrypt(x)
+    product = keyed.engine.multiply(vector, vector)
+    keyed.engine.add(product, vector)
+    keyed.engine.add_plain(product, 1.0)
+    keyed.engine.rotate(product, 1)
+    keyed.engine.lower(vector, 3)
+    np.testing.assert_allclose(keyed.open(vector), x, **CLOSE)
+    np.testing.assert_allclose(keyed.open(product), x * x, **CLOSE)
     assert (vector.level, product.level) == (0, 1)
 
 
@@ -372,8 +371,8 @@ PROGRAM = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0
 def test_random_programs_compute_what_numpy_computes(
     scheme: str, program: list[tuple[int, int, int]], seed: int
 ) -> None:
-    desk = open_desk(scheme, parameters=insecure_small, rotations=ROTATIONS)
-    engine, rng = desk.engine, np.random.default_rng(seed)
+    keyed = open_keyed(scheme, parameters=insecure_small, rotations=ROTATIONS)
+    engine, rng = keyed.engine, np.random.default_rng(seed)
     clear = [rng.uniform(-1, 1, SLOTS) for _ in range(4)]
     held = [engine.encrypt(x, level=i % 2) for i, x in enumerate(clear)]
     for kind, i, j in program:
@@ -398,4 +397,4 @@ def test_random_programs_compute_what_numpy_computes(
             )
         held[i], clear[i] = made, value
     for vector, x in zip(held, clear, strict=True):
-        np.testing.assert_allclose(desk.open(vector), x, rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(keyed.open(vector), x, rtol=1e-7, atol=1e-7)

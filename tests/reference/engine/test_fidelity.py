@@ -10,7 +10,7 @@ from helba.errors import OutOfRange
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.engine.simulator import SimulatedEngine
 from helba.reference.planning.parameters import Parameters, insecure_parameters
-from tests.engines import new_desk, open_desk
+from tests.engines import new_keyed, open_keyed
 
 pytestmark = pytest.mark.ckks
 
@@ -50,8 +50,8 @@ def run_program(engine: Engine, *, seed: int, slots: int) -> list[EncryptedVecto
     return held
 
 
-def values_of(desk: object, vectors: list[EncryptedVector]) -> list[NDArray[np.float64]]:
-    return [desk.open(vector) for vector in vectors]  # type: ignore[attr-defined]
+def values_of(keyed: object, vectors: list[EncryptedVector]) -> list[NDArray[np.float64]]:
+    return [keyed.open(vector) for vector in vectors]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def values_of(desk: object, vectors: list[EncryptedVector]) -> list[NDArray[np.f
     ids=["narrow", "wide", "128 bit"],
 )
 def test_levels_operations_and_errors_agree(parameters: Parameters, slots: int, seeds: int) -> None:
-    real_desk = open_desk("ckks", parameters=parameters, rotations=ROTATIONS)
-    simulated = open_desk("simulate", parameters=parameters, rotations=ROTATIONS)
+    real_desk = open_keyed("ckks", parameters=parameters, rotations=ROTATIONS)
+    simulated = open_keyed("simulate", parameters=parameters, rotations=ROTATIONS)
     assert isinstance(simulated.engine, SimulatedEngine)
     ratios = []
     for seed in range(seeds):
@@ -85,16 +85,16 @@ def test_levels_operations_and_errors_agree(parameters: Parameters, slots: int, 
 def test_a_refresh_errs_within_the_bound() -> None:
     rng = np.random.default_rng(1)
     for parameters in (insecure_narrow, insecure_wide, real):
-        real_desk = open_desk("ckks", parameters=parameters, rotations=ROTATIONS)
-        simulated = open_desk("simulate", parameters=parameters, rotations=ROTATIONS)
+        real_desk = open_keyed("ckks", parameters=parameters, rotations=ROTATIONS)
+        simulated = open_keyed("simulate", parameters=parameters, rotations=ROTATIONS)
         x = rng.uniform(-8, 8, 128)
         errors, bounds = [], []
-        for desk in (real_desk, simulated):
-            vector = desk.engine.multiply_scalar(desk.engine.encrypt(x, level=1), 0.5)
-            fresh = desk.engine.refresh(vector, secret_key=desk.keys.secret)
-            errors.append(np.abs(desk.open(fresh) - x / 2).max())
-            if isinstance(desk.engine, SimulatedEngine):
-                bounds.append(desk.engine.noise_bound(fresh))
+        for keyed in (real_desk, simulated):
+            vector = keyed.engine.multiply_scalar(keyed.engine.encrypt(x, level=1), 0.5)
+            fresh = keyed.engine.refresh(vector, secret_key=keyed.keys.secret)
+            errors.append(np.abs(keyed.open(fresh) - x / 2).max())
+            if isinstance(keyed.engine, SimulatedEngine):
+                bounds.append(keyed.engine.noise_bound(fresh))
         assert errors[0] <= bounds[0]
         assert errors[1] <= 2.0**-39
 
@@ -110,8 +110,8 @@ def test_the_peak_of_key_switching_is_within_the_bound(depth: int, digits: int, 
     for seed in range(3):
         found, bounds = {}, {}
         for scheme in ("ckks", "simulate"):
-            desk = new_desk(scheme, parameters=parameters, rotations=(1, 2, 3))
-            engine = desk.engine
+            keyed = new_keyed(scheme, parameters=parameters, rotations=(1, 2, 3))
+            engine = keyed.engine
             x = np.random.default_rng(seed).uniform(-1, 1, slots)
             quiet = engine.lower(engine.multiply_scalar(engine.encrypt(x), 1e-3), 1)
             made = {
@@ -120,7 +120,7 @@ def test_the_peak_of_key_switching_is_within_the_bound(depth: int, digits: int, 
                 "sum": engine.sum_rotations(quiet, [1, 2, 3]),
             }
             for name, vector in made.items():
-                found[scheme, name] = desk.open(vector)
+                found[scheme, name] = keyed.open(vector)
                 if isinstance(engine, SimulatedEngine):
                     bounds[name] = engine.noise_bound(vector)
         for name, bound in bounds.items():
@@ -132,12 +132,12 @@ def test_the_peak_of_key_switching_is_within_the_bound(depth: int, digits: int, 
 
 def test_errors_that_all_copies_share_survive_folding() -> None:
     parameters = insecure_parameters(ring_dim=1 << 12, depth=4, scale_bits=40)
-    real_desk = open_desk("ckks", parameters=parameters, rotations=ROTATIONS)
-    simulated = open_desk("simulate", parameters=parameters, rotations=ROTATIONS)
+    real_desk = open_keyed("ckks", parameters=parameters, rotations=ROTATIONS)
+    simulated = open_keyed("simulate", parameters=parameters, rotations=ROTATIONS)
     results = []
-    for desk in (real_desk, simulated):
-        wide = desk.engine.repeat(desk.engine.encrypt([2.0**15, 1.0]), 2048)
-        folded = desk.engine.fold(desk.engine.multiply_scalar(wide, 0.1234567), 2)
+    for keyed in (real_desk, simulated):
+        wide = keyed.engine.repeat(keyed.engine.encrypt([2.0**15, 1.0]), 2048)
+        folded = keyed.engine.fold(keyed.engine.multiply_scalar(wide, 0.1234567), 2)
         results.append(folded)
     error = np.abs(real_desk.open(results[0]) - simulated.open(results[1])).max()
     assert error <= simulated.engine.noise_bound(results[1])
@@ -150,14 +150,14 @@ def test_large_values_lose_no_more_than_double_precision_allows(bits: int, size:
     parameters = insecure_parameters(
         ring_dim=1 << 12, depth=4, scale_bits=bits, first_bits=60, digits=5
     )
-    real_desk = open_desk("ckks", parameters=parameters)
-    simulated = open_desk("simulate", parameters=parameters)
+    real_desk = open_keyed("ckks", parameters=parameters)
+    simulated = open_keyed("simulate", parameters=parameters)
     x = size * np.random.default_rng(3).uniform(-1, 1, 64)
     pairs = []
-    for desk in (real_desk, simulated):
-        vector = desk.engine.encrypt(x)
+    for keyed in (real_desk, simulated):
+        vector = keyed.engine.encrypt(x)
         pairs.append(
-            (vector, desk.engine.add_plain(vector, size), desk.engine.add_plain(vector, x))
+            (vector, keyed.engine.add_plain(vector, size), keyed.engine.add_plain(vector, x))
         )
     for found, model in zip(*pairs, strict=True):
         error = np.abs(real_desk.open(found) - simulated.open(model)).max()
@@ -165,7 +165,7 @@ def test_large_values_lose_no_more_than_double_precision_allows(bits: int, size:
 
 
 def test_a_refresh_of_values_that_may_wrap_is_refused_by_the_simulator() -> None:
-    simulated = open_desk("simulate", parameters=insecure_narrow)
+    simulated = open_keyed("simulate", parameters=insecure_narrow)
     limit = 2.0 ** (60 - 30 - 11)
     simulated.engine.begin_refresh(simulated.engine.encrypt([limit, 0.0]))
     with pytest.raises(OutOfRange, match="refresh"):
@@ -174,8 +174,8 @@ def test_a_refresh_of_values_that_may_wrap_is_refused_by_the_simulator() -> None
 
 def test_what_wraps_around_in_ckks_is_refused_by_the_simulator() -> None:
     parameters = insecure_parameters(ring_dim=1 << 11, depth=2, scale_bits=45)
-    real_desk = open_desk("ckks", parameters=parameters)
-    simulated = open_desk("simulate", parameters=parameters)
+    real_desk = open_keyed("ckks", parameters=parameters)
+    simulated = open_keyed("simulate", parameters=parameters)
     x = np.full(4, 2.0**9)
     vector = real_desk.engine.encrypt(x, level=1)
     wrapped = real_desk.open(real_desk.engine.multiply(vector, vector))
@@ -188,7 +188,7 @@ def test_what_wraps_around_in_ckks_is_refused_by_the_simulator() -> None:
 
 def test_bootstrapping_lands_where_planned() -> None:
     from helba.reference.engine import get_scheme
-    from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
+    from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
 
     parameters = insecure_parameters(
         ring_dim=1 << 11, depth=15, scale_bits=50, digits=3, secret="sparse"

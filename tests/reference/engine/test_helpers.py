@@ -11,12 +11,12 @@ from scipy import stats
 
 from helba.errors import DamagedData, LevelsExhausted, MissingKey, WrongVector
 from helba.reference.engine import Engine, KeyPair, Scheme, get_scheme
+from helba.reference.engine.exchanges.opening import OPENING_FLOOD
 from helba.reference.engine.keys import Recipient
-from helba.reference.engine.opening import OPENING_FLOOD
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.planning.bounds.noise import NoiseModel
+from helba.reference.planning.bounds.precision import renewal_error
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.precision import renewal_error
-from tests.engines import BOTH, Desk, open_desk
+from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.engine.reading import read_polynomial
 from tests.reference.engine.switching import SLOTS, insecure_small, numbers
 from tests.significance import PLAUSIBLE_ANEW, SHOWN
@@ -29,13 +29,13 @@ class Helped:
     """A server without secrets, and two users who may help it."""
 
     scheme: Scheme
-    desk: Desk
+    keyed: Keyed
     users: tuple[KeyPair, KeyPair]
 
     def to(self, user: int = 0, *, level: int = LAST - 2) -> Recipient:
         public = self.users[user].public
         key = self.scheme.make_reencryption_key(
-            self.desk.keys.secret, recipient=public, level=level
+            self.keyed.keys.secret, recipient=public, level=level
         )
         return Recipient(key=key, public_key=public)
 
@@ -51,13 +51,13 @@ def helped(request: pytest.FixtureRequest) -> Helped:
 def help_by(name: str) -> Helped:
     scheme = get_scheme(name)
     users = scheme.generate_pair(insecure_small), scheme.generate_pair(insecure_small)
-    return Helped(scheme, open_desk(name, parameters=insecure_small), users)
+    return Helped(scheme, open_keyed(name, parameters=insecure_small), users)
 
 
 @pytest.mark.parametrize("slots", [1, 8, 512])
 @pytest.mark.parametrize("level", [0, 1, LAST - 2])
 def test_refresh_by_somebody_else_keeps_the_value(helped: Helped, level: int, slots: int) -> None:
-    engine, x, user = helped.desk.engine, numbers(slots), helped.users[0]
+    engine, x, user = helped.keyed.engine, numbers(slots), helped.users[0]
     request, pending = engine.begin_refresh(engine.encrypt(x, level=level), to=helped.to())
     assert (request.tag, pending.tag) == (user.public.tag, engine.public_key.tag)
     reply = helped.helper().answer_refresh(request, secret_key=user.secret, under=engine.public_key)
@@ -65,16 +65,16 @@ def test_refresh_by_somebody_else_keeps_the_value(helped: Helped, level: int, sl
     assert (fresh.level, fresh.tag) == (0, engine.public_key.tag)
     error = renewal_error(refresh="client", parameters=insecure_small, slots=slots, bound=3.0)
     decrypting = NoiseModel(insecure_small).encryption(slots)
-    assert np.abs(helped.desk.open(fresh) - x).max() <= error + decrypting
+    assert np.abs(helped.keyed.open(fresh) - x).max() <= error + decrypting
     product = engine.multiply(fresh, fresh)
-    np.testing.assert_allclose(helped.desk.open(product), x * x, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(helped.keyed.open(product), x * x, rtol=0, atol=1e-5)
 
 
 @pytest.mark.ckks
 def test_refresh_by_somebody_else_errs_as_planned() -> None:
     helped, errors = help_by("ckks"), []
-    engine, user = helped.desk.engine, helped.users[0]
-    secret, scale = helped.desk.keys.secret, 2.0**insecure_small.scale_bits
+    engine, user = helped.keyed.engine, helped.users[0]
+    secret, scale = helped.keyed.keys.secret, 2.0**insecure_small.scale_bits
     to = helped.to()
     for _ in range(6):
         vector = engine.encrypt(np.zeros(insecure_small.max_slots), level=LAST - 2)
@@ -95,7 +95,7 @@ def test_refresh_by_somebody_else_errs_as_planned() -> None:
 
 
 def test_opening_by_somebody_else_shows_the_server_the_values(helped: Helped) -> None:
-    engine, x, user = helped.desk.engine, numbers(), helped.users[0]
+    engine, x, user = helped.keyed.engine, numbers(), helped.users[0]
     request, pending = engine.begin_opening(engine.encrypt(x), to=helped.to())
     assert request.tag == user.public.tag
     reply = helped.helper().answer_opening(request, secret_key=user.secret, under=engine.public_key)
@@ -105,7 +105,7 @@ def test_opening_by_somebody_else_shows_the_server_the_values(helped: Helped) ->
 
 
 def test_exchanges_with_somebody_else_travel_as_bytes(helped: Helped) -> None:
-    engine, x, user = helped.desk.engine, numbers(), helped.users[0]
+    engine, x, user = helped.keyed.engine, numbers(), helped.users[0]
     helper, writer = helped.helper(), helped.helper()  # the server writes with the public key
     vector = engine.encrypt(x)
     request, pending = engine.begin_refresh(vector, to=helped.to())
@@ -115,7 +115,7 @@ def test_exchanges_with_somebody_else_travel_as_bytes(helped: Helped) -> None:
     got = engine.reply_from_bytes(own.reply_to_bytes(reply), slots=SLOTS)
     kept = engine.pending_from_bytes(engine.pending_to_bytes(pending))
     fresh = engine.finish_refresh(got, kept)  # type: ignore[arg-type]
-    np.testing.assert_allclose(helped.desk.open(fresh), x, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(helped.keyed.open(fresh), x, rtol=0, atol=1e-6)
     for refused in (lambda: engine.request_to_bytes(request), lambda: helper.reply_to_bytes(reply)):
         with pytest.raises(WrongVector):
             refused()
@@ -130,8 +130,8 @@ def test_exchanges_with_somebody_else_travel_as_bytes(helped: Helped) -> None:
 
 
 def test_nobody_else_answers(helped: Helped) -> None:
-    engine, users = helped.desk.engine, helped.users
-    vector, secret = engine.encrypt(numbers()), helped.desk.keys.secret
+    engine, users = helped.keyed.engine, helped.users
+    vector, secret = engine.encrypt(numbers()), helped.keyed.keys.secret
     refresh, _ = engine.begin_refresh(vector, to=helped.to())
     opening, _ = engine.begin_opening(vector, to=helped.to())
     for answerer, key in (
@@ -151,7 +151,7 @@ def test_nobody_else_answers(helped: Helped) -> None:
 
 
 def test_replies_under_a_wrong_key_are_refused(helped: Helped) -> None:
-    engine, users, x = helped.desk.engine, helped.users, numbers()
+    engine, users, x = helped.keyed.engine, helped.users, numbers()
     helper, secret = helped.helper(), users[0].secret
     request, pending = engine.begin_refresh(engine.encrypt(x), to=helped.to())
     for under in (None, users[0].public, users[1].public):
@@ -166,7 +166,7 @@ def test_replies_under_a_wrong_key_are_refused(helped: Helped) -> None:
     # what is refused leaves the mask for the right one
     reply = helper.answer_refresh(request, secret_key=secret, under=engine.public_key)
     fresh = engine.finish_refresh(reply, pending)
-    np.testing.assert_allclose(helped.desk.open(fresh), x, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(helped.keyed.open(fresh), x, rtol=0, atol=1e-6)
     other = helper.answer_opening(opening, secret_key=secret, under=engine.public_key)
     _, unfit = engine.begin_opening(engine.encrypt(x), to=helped.to())
     with pytest.raises(DamagedData, match="does not fit its mask"):
@@ -174,7 +174,7 @@ def test_replies_under_a_wrong_key_are_refused(helped: Helped) -> None:
 
 
 def test_ways_that_do_not_serve_are_refused(helped: Helped) -> None:
-    engine, scheme, users = helped.desk.engine, helped.scheme, helped.users
+    engine, scheme, users = helped.keyed.engine, helped.scheme, helped.users
     vector = engine.encrypt(numbers())
     between = scheme.make_reencryption_key(users[0].secret, recipient=users[1].public)
     begins = (engine.begin_refresh, engine.begin_opening)
@@ -192,7 +192,7 @@ def test_ways_that_do_not_serve_are_refused(helped: Helped) -> None:
 
 def seen_by_the_helper(helped: Helped, *, count: int, value: float) -> NDArray[np.float64]:
     """What the helper decrypts, as fractions of the modulus."""
-    engine, found = helped.desk.engine, []
+    engine, found = helped.keyed.engine, []
     to, helper = helped.to(), helped.helper()
     for _ in range(count):
         request, _ = engine.begin_opening(engine.encrypt(np.full(SLOTS, value)), to=to)
@@ -216,7 +216,7 @@ def test_helper_sees_what_is_uniform_and_only_because_of_the_mask(
     )
     apart = [seen_by_the_helper(helped, count=60, value=value) for value in (0.0, 2.0)]
     assert stats.ks_2samp(*apart).pvalue > PLAUSIBLE_ANEW
-    engine = helped.desk.engine
+    engine = helped.keyed.engine
 
     def unmasked(body: object, slots: int, to: Recipient) -> object:  # noqa: ARG001
         return engine._at_two_towers(body, to), None  # type: ignore[attr-defined]
@@ -234,7 +234,7 @@ def test_helper_sees_what_is_uniform_and_only_because_of_the_mask(
 @pytest.mark.ckks
 def test_request_to_a_helper_is_re_randomised() -> None:
     helped = help_by("ckks")
-    engine, to = helped.desk.engine, helped.to()
+    engine, to = helped.keyed.engine, helped.to()
     vector = engine.encrypt(numbers())
     seconds = []
     for _ in range(2):

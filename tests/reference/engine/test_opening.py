@@ -11,9 +11,9 @@ from scipy import stats
 
 from helba.errors import DamagedData, EngineError, InvalidInput, LevelsExhausted, WrongVector
 from helba.reference.engine import PendingOpening, PendingRefresh, get_scheme
-from helba.reference.engine.opening import OPENING_FLOOD, draw_flood
+from helba.reference.engine.exchanges.opening import OPENING_FLOOD, draw_flood
 from helba.reference.planning.parameters import insecure_parameters
-from tests.engines import BOTH, Desk, new_desk, open_desk
+from tests.engines import BOTH, Keyed, new_keyed, open_keyed
 from tests.reference.engine.processes import run_module
 from tests.reference.engine.tampering import open_sealed
 from tests.significance import PLAUSIBLE_ANEW, SHOWN
@@ -24,8 +24,8 @@ FINE = 1e-5  # flooding that lets the values through
 
 
 @pytest.fixture(params=BOTH)
-def desk(request: pytest.FixtureRequest) -> Desk:
-    return open_desk(request.param, parameters=insecure_small)
+def keyed(request: pytest.FixtureRequest) -> Keyed:
+    return open_keyed(request.param, parameters=insecure_small)
 
 
 def numbers(slots: int = SLOTS, *, seed: int = 0) -> np.ndarray:
@@ -34,18 +34,18 @@ def numbers(slots: int = SLOTS, *, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("slots", [1, 2, 8, 512])
 @pytest.mark.parametrize("level", [0, 2])
-def test_opening_shows_the_server_the_values(desk: Desk, slots: int, level: int) -> None:
-    engine, x = desk.engine, numbers(slots)
+def test_opening_shows_the_server_the_values(keyed: Keyed, slots: int, level: int) -> None:
+    engine, x = keyed.engine, numbers(slots)
     request, pending = engine.begin_opening(engine.encrypt(x, level=level))
-    reply = engine.answer_opening(request, secret_key=desk.keys.secret, flood=FINE)
+    reply = engine.answer_opening(request, secret_key=keyed.keys.secret, flood=FINE)
     assert np.abs(engine.finish_opening(reply, pending) - x).max() <= 1.1 * FINE
 
 
-def test_opening_works_over_bytes(desk: Desk) -> None:
-    engine, x = desk.engine, numbers()
+def test_opening_works_over_bytes(keyed: Keyed) -> None:
+    engine, x = keyed.engine, numbers()
     request, pending = engine.begin_opening(engine.encrypt(x))
     asked = engine.opening_request_from_bytes(engine.opening_request_to_bytes(request), slots=SLOTS)
-    reply = engine.answer_opening(asked, secret_key=desk.keys.secret)
+    reply = engine.answer_opening(asked, secret_key=keyed.keys.secret)
     got = engine.opening_reply_from_bytes(engine.opening_reply_to_bytes(reply), slots=SLOTS)
     kept = engine.pending_from_bytes(engine.pending_to_bytes(pending))
     assert isinstance(kept, PendingOpening)
@@ -53,12 +53,12 @@ def test_opening_works_over_bytes(desk: Desk) -> None:
     assert np.abs(opened - x).max() <= 1.001 * OPENING_FLOOD
 
 
-def shares(desk: Desk, *, count: int, value: float) -> np.ndarray:
+def shares(keyed: Keyed, *, count: int, value: float) -> np.ndarray:
     """What replies to openings of one value hold, as fractions of their modulus."""
-    engine, found = desk.engine, []
+    engine, found = keyed.engine, []
     for _ in range(count):
         request, _ = engine.begin_opening(engine.encrypt(np.full(SLOTS, value)))
-        payload = engine.answer_opening(request, secret_key=desk.keys.secret).payload
+        payload = engine.answer_opening(request, secret_key=keyed.keys.secret).payload
         if engine.name == "simulate":
             found.append(payload.integers / 2.0**64)
         else:
@@ -68,12 +68,12 @@ def shares(desk: Desk, *, count: int, value: float) -> np.ndarray:
 
 
 def test_reply_looks_uniform_and_only_because_of_the_mask(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    keyed: Keyed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert stats.kstest(shares(desk, count=60, value=2.0), "uniform").pvalue > PLAUSIBLE_ANEW
-    apart = [shares(desk, count=60, value=value) for value in (0.0, 2.0)]
+    assert stats.kstest(shares(keyed, count=60, value=2.0), "uniform").pvalue > PLAUSIBLE_ANEW
+    apart = [shares(keyed, count=60, value=value) for value in (0.0, 2.0)]
     assert stats.ks_2samp(*apart).pvalue > PLAUSIBLE_ANEW
-    engine = desk.engine
+    engine = keyed.engine
 
     def unmasked(body: object, *_: object) -> object:
         payload = engine._at_two_towers(body, None)  # type: ignore[attr-defined]
@@ -85,7 +85,7 @@ def test_reply_looks_uniform_and_only_because_of_the_mask(
 
     bare = unmasked_numbers if engine.name == "simulate" else unmasked
     monkeypatch.setattr(engine, "_begin_opening", bare)
-    assert stats.kstest(shares(desk, count=60, value=2.0), "uniform").pvalue < SHOWN
+    assert stats.kstest(shares(keyed, count=60, value=2.0), "uniform").pvalue < SHOWN
 
 
 def test_flooding_is_uniform_independent_and_within_its_bound() -> None:
@@ -99,15 +99,15 @@ def test_flooding_is_uniform_independent_and_within_its_bound() -> None:
             draw_flood(1, bound=bound)
 
 
-def test_answers_to_one_request_are_flooded_each_anew(desk: Desk) -> None:
+def test_answers_to_one_request_are_flooded_each_anew(keyed: Keyed) -> None:
     # an exact decryption of a ciphertext that the server knows would tell it the secret key
-    engine, x, flood = desk.engine, numbers(), 0.5
+    engine, x, flood = keyed.engine, numbers(), 0.5
     request, pending = engine.begin_opening(engine.encrypt(x))
     kept = engine.pending_to_bytes(pending)
     off = np.array(
         [
             engine.finish_opening(
-                engine.answer_opening(request, secret_key=desk.keys.secret, flood=flood),
+                engine.answer_opening(request, secret_key=keyed.keys.secret, flood=flood),
                 engine.pending_from_bytes(kept),  # type: ignore[arg-type]
             )
             - x
@@ -122,32 +122,32 @@ def test_answers_to_one_request_are_flooded_each_anew(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("flood", [0.0, -1.0, 1.5, float("nan")])
-def test_flooding_out_of_range_is_refused(desk: Desk, flood: float) -> None:
-    request, _ = desk.engine.begin_opening(desk.engine.encrypt(numbers()))
+def test_flooding_out_of_range_is_refused(keyed: Keyed, flood: float) -> None:
+    request, _ = keyed.engine.begin_opening(keyed.engine.encrypt(numbers()))
     with pytest.raises(InvalidInput, match="flood"):
-        desk.engine.answer_opening(request, secret_key=desk.keys.secret, flood=flood)
+        keyed.engine.answer_opening(request, secret_key=keyed.keys.secret, flood=flood)
 
 
-def test_mask_of_an_opening_serves_once(desk: Desk) -> None:
-    request, pending = desk.engine.begin_opening(desk.engine.encrypt(numbers()))
-    reply = desk.engine.answer_opening(request, secret_key=desk.keys.secret)
-    desk.engine.finish_opening(reply, pending)
+def test_mask_of_an_opening_serves_once(keyed: Keyed) -> None:
+    request, pending = keyed.engine.begin_opening(keyed.engine.encrypt(numbers()))
+    reply = keyed.engine.answer_opening(request, secret_key=keyed.keys.secret)
+    keyed.engine.finish_opening(reply, pending)
     with pytest.raises(EngineError, match="never serves twice"):
-        desk.engine.finish_opening(reply, pending)
+        keyed.engine.finish_opening(reply, pending)
     with pytest.raises(EngineError, match="never serves twice"):
-        desk.engine.pending_to_bytes(pending)
+        keyed.engine.pending_to_bytes(pending)
 
 
-def test_foreign_replies_are_refused(desk: Desk) -> None:
-    engine = desk.engine
+def test_foreign_replies_are_refused(keyed: Keyed) -> None:
+    engine = keyed.engine
     request, pending = engine.begin_opening(engine.encrypt(numbers()))
     _, other = engine.begin_opening(engine.encrypt(numbers()))
-    reply = engine.answer_opening(request, secret_key=desk.keys.secret)
+    reply = engine.answer_opening(request, secret_key=keyed.keys.secret)
     with pytest.raises(WrongVector, match="another opening"):
         engine.finish_opening(reply, other)
     with pytest.raises(DamagedData, match="does not fit its mask"):
         engine.finish_opening(replace(reply, id=other.id), other)
-    stranger = new_desk(engine.name, parameters=insecure_small)
+    stranger = new_keyed(engine.name, parameters=insecure_small)
     with pytest.raises(WrongVector, match="another key"):
         stranger.engine.answer_opening(request, secret_key=stranger.keys.secret)
     with pytest.raises(WrongVector, match="another key"):
@@ -158,11 +158,11 @@ def test_foreign_replies_are_refused(desk: Desk) -> None:
         stranger.engine.pending_from_bytes(engine.pending_to_bytes(pending))
 
 
-def test_changed_replies_are_refused(desk: Desk) -> None:
-    engine = desk.engine
+def test_changed_replies_are_refused(keyed: Keyed) -> None:
+    engine = keyed.engine
     request, pending = engine.begin_opening(engine.encrypt(numbers()))
     data = engine.opening_reply_to_bytes(
-        engine.answer_opening(request, secret_key=desk.keys.secret)
+        engine.answer_opening(request, secret_key=keyed.keys.secret)
     )
     with pytest.raises(DamagedData):
         engine.opening_reply_from_bytes(data[:-1])
@@ -188,8 +188,8 @@ def test_changed_replies_are_refused(desk: Desk) -> None:
         engine.finish_opening(engine.opening_reply_from_bytes(opened.seal()), pending)
 
 
-def test_refresh_and_opening_are_never_mistaken_for_one_another(desk: Desk) -> None:
-    engine, secret = desk.engine, desk.keys.secret
+def test_refresh_and_opening_are_never_mistaken_for_one_another(keyed: Keyed) -> None:
+    engine, secret = keyed.engine, keyed.keys.secret
     opening, reading = engine.begin_opening(engine.encrypt(numbers()))
     refresh, renewing = engine.begin_refresh(engine.encrypt(numbers()))
     with pytest.raises(WrongVector, match="no RefreshRequest"):
@@ -213,24 +213,24 @@ def test_refresh_and_opening_are_never_mistaken_for_one_another(desk: Desk) -> N
             engine.pending_from_bytes(data)
 
 
-def test_opening_needs_the_levels_of_a_refresh(desk: Desk) -> None:
-    desk.engine.begin_opening(desk.engine.encrypt(numbers(), level=2))
+def test_opening_needs_the_levels_of_a_refresh(keyed: Keyed) -> None:
+    keyed.engine.begin_opening(keyed.engine.encrypt(numbers(), level=2))
     with pytest.raises(LevelsExhausted, match="an opening needs 2 levels"):
-        desk.engine.begin_opening(desk.engine.encrypt(numbers(), level=3))
+        keyed.engine.begin_opening(keyed.engine.encrypt(numbers(), level=3))
 
 
-def test_mask_of_a_refresh_survives_its_file(desk: Desk) -> None:
-    engine, x = desk.engine, numbers()
+def test_mask_of_a_refresh_survives_its_file(keyed: Keyed) -> None:
+    engine, x = keyed.engine, numbers()
     request, pending = engine.begin_refresh(engine.encrypt(x, level=2))
     data = engine.pending_to_bytes(pending)
     kept = engine.pending_from_bytes(data)
     assert isinstance(kept, PendingRefresh)
     assert engine.pending_to_bytes(kept) == data
     for mask in (kept, pending):  # a copy of the file is as good as the mask
-        reply = engine.answer_refresh(request, secret_key=desk.keys.secret)
+        reply = engine.answer_refresh(request, secret_key=keyed.keys.secret)
         fresh = engine.finish_refresh(reply, mask)
         assert fresh.level == 0
-        np.testing.assert_allclose(desk.open(fresh), x, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(keyed.open(fresh), x, rtol=0, atol=1e-6)
 
 
 @pytest.mark.ckks

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import DamagedData
-from helba.reference.engine.packing import pack_words, packed_limit, unpack_words
+from helba.reference.engine.wire.packing import pack_words, packed_limit, unpack_words
 
 
 def residues(modulus: int, *, count: int = 1 << 16) -> np.ndarray:

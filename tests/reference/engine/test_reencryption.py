@@ -86,13 +86,13 @@ def test_bytes_travel_to_the_recipient(parties: Parties) -> None:
 def test_sums_and_products_go_on_under_the_recipients_engine(parties: Parties) -> None:
     x, y = numbers(seed=1), numbers(seed=2)
     way, server = parties.way_in(), parties.scheme.engine(parties.user.public)
-    desk = parties.collective
+    keyed = parties.collective
     came = [server.reencrypt(server.encrypt(each), key=way) for each in (x, y)]
-    own = desk.engine.encrypt(x)
-    total = desk.engine.add(desk.engine.add(*came), own)
-    assert np.abs(desk.open(total) - (2 * x + y)).max() <= 3 * close(0)
-    product = desk.engine.rotate(desk.engine.multiply(came[0], came[1]), 1)
-    np.testing.assert_allclose(desk.open(product), np.roll(x * y, -1), rtol=0, atol=1e-5)
+    own = keyed.engine.encrypt(x)
+    total = keyed.engine.add(keyed.engine.add(*came), own)
+    assert np.abs(keyed.open(total) - (2 * x + y)).max() <= 3 * close(0)
+    product = keyed.engine.rotate(keyed.engine.multiply(came[0], came[1]), 1)
+    np.testing.assert_allclose(keyed.open(product), np.roll(x * y, -1), rtol=0, atol=1e-5)
 
 
 def test_pending_product_is_settled_first_and_all_is_counted(parties: Parties) -> None:

@@ -18,7 +18,7 @@ from helba.errors import (
     WrongVector,
 )
 from helba.reference.engine.keys import Recipient
-from helba.reference.engine.packing import pack_words, unpack_words
+from helba.reference.engine.wire.packing import pack_words, unpack_words
 from helba.reference.planning.parameters import insecure_parameters
 from tests.reference.engine.keeping import describe
 from tests.reference.engine.reading import read_residues

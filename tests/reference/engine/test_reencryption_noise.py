@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from helba.reference.engine.keys import PublicKey, ReencryptionKey, SecretKey
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.planning.bounds.noise import NoiseModel
 from helba.reference.planning.parameters import Parameters, insecure_parameters
 from tests.reference.engine.reading import in_slots, read_polynomial
 from tests.reference.engine.switching import (
@@ -130,7 +130,7 @@ def test_errors_of_the_key_do_not_show_at_the_last_level() -> None:
 def divide(
     errors: list[NDArray[np.float64]], secret: NDArray[np.float64], *, draws: int
 ) -> NDArray[np.float64]:
-    """What OpenFHE's division by P rounds off, as fractions of its primes; see `engine.leaving`."""
+    """What OpenFHE's division by P rounds off, as fractions of its primes."""
     random, degree = np.random.default_rng(0), len(secret)
     twist = np.exp(1j * np.pi * np.arange(degree) / degree)
     values, total = np.fft.fft(secret * twist), np.zeros((draws, degree))

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from helba.reference.planning.parameters import insecure_parameters
-from tests.engines import BOTH, open_desk
+from tests.engines import BOTH, open_keyed
 
 
 @pytest.mark.parametrize("scheme", BOTH)
 @pytest.mark.parametrize("size", [1e-10, 1e-14, 1e-18, 1e-300])
 def test_tiny_numbers_are_encrypted_as_what_they_round_to(scheme: str, size: float) -> None:
     """Whether a user's numbers can be encrypted must not depend on what they are."""
-    desk = open_desk(scheme, parameters=insecure_parameters(scale_bits=40, depth=3))
+    keyed = open_keyed(scheme, parameters=insecure_parameters(scale_bits=40, depth=3))
     values = size * np.array([1.0, -0.5, 0.25, 0.1])
-    opened = desk.open(desk.engine.encrypt(values))
+    opened = keyed.open(keyed.engine.encrypt(values))
     assert np.abs(opened - values).max() < 1e-8
     assert (
-        np.abs(desk.open(desk.engine.multiply_plain(desk.engine.encrypt(np.ones(4)), values)))[
+        np.abs(keyed.open(keyed.engine.multiply_plain(keyed.engine.encrypt(np.ones(4)), values)))[
             :4
         ].max()
         < 1e-8

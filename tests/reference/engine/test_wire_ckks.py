@@ -9,9 +9,9 @@ import pytest
 
 from helba.errors import DamagedData, EngineError
 from helba.reference.engine import get_scheme
-from helba.reference.engine.packing import pack_words, unpack_words
+from helba.reference.engine.wire.packing import pack_words, unpack_words
 from helba.reference.planning.parameters import Parameters, insecure_parameters
-from tests.engines import Desk, open_desk
+from tests.engines import Keyed, open_keyed
 from tests.reference.engine.tampering import open_sealed
 
 pytestmark = pytest.mark.ckks
@@ -22,8 +22,8 @@ CLOSE = {"rtol": 0.0, "atol": 1e-8}
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return open_desk("ckks", parameters=insecure_small, rotations=(1, 2, 3))
+def keyed() -> Keyed:
+    return open_keyed("ckks", parameters=insecure_small, rotations=(1, 2, 3))
 
 
 def entropy_bytes(parameters: Parameters, *, level: int) -> float:
@@ -42,7 +42,7 @@ def entropy_bytes(parameters: Parameters, *, level: int) -> float:
 @pytest.mark.parametrize("scale_bits", [35, 40, 45, 50])
 def test_ciphertext_is_within_3_percent_of_its_entropy(scale_bits: int, level: int) -> None:
     parameters = insecure_parameters(ring_dim=1 << 12, depth=6, scale_bits=scale_bits)
-    engine = open_desk("ckks", parameters=parameters).engine
+    engine = open_keyed("ckks", parameters=parameters).engine
     size = len(engine.vector_to_bytes(engine.encrypt(np.ones(SLOTS), level=level)))
     entropy = entropy_bytes(parameters, level=level)
     assert entropy < size < 1.03 * entropy
@@ -58,16 +58,16 @@ def test_ciphertext_is_within_3_percent_of_its_entropy(scale_bits: int, level: i
     ids=["2^14", "2^15"],
 )
 def test_ciphertext_of_full_security_is_within_1_percent(parameters: Parameters) -> None:
-    engine = open_desk("ckks", parameters=parameters).engine
+    engine = open_keyed("ckks", parameters=parameters).engine
     for level in (0, parameters.depth):
         size = len(engine.vector_to_bytes(engine.encrypt(np.ones(SLOTS), level=level)))
         entropy = entropy_bytes(parameters, level=level)
         assert entropy < size < 1.01 * entropy
 
 
-def test_size_does_not_depend_on_the_values(desk: Desk) -> None:
+def test_size_does_not_depend_on_the_values(keyed: Keyed) -> None:
     sizes = [
-        len(desk.engine.vector_to_bytes(desk.engine.encrypt(factor * np.ones(SLOTS))))
+        len(keyed.engine.vector_to_bytes(keyed.engine.encrypt(factor * np.ones(SLOTS))))
         for factor in (0.0, 1.0, 1e3)
         for _ in range(3)
     ]
@@ -77,7 +77,7 @@ def test_size_does_not_depend_on_the_values(desk: Desk) -> None:
 # -- structure
 
 
-def test_two_encryptions_of_one_shape_differ_in_residues_alone(desk: Desk) -> None:
+def test_two_encryptions_of_one_shape_differ_in_residues_alone(keyed: Keyed) -> None:
     import openfhe as fhe
 
     from helba.ring.ckks.template import Template
@@ -85,7 +85,7 @@ def test_two_encryptions_of_one_shape_differ_in_residues_alone(desk: Desk) -> No
     for level in range(insecure_small.depth + 1):
         templates = [
             Template.of(
-                fhe.Serialize(desk.engine._encrypt(values, level), fhe.BINARY),
+                fhe.Serialize(keyed.engine._encrypt(values, level), fhe.BINARY),
                 ring_dim=insecure_small.ring_dim,
             )
             for values in (np.zeros(SLOTS), np.arange(SLOTS) / 3)
@@ -94,26 +94,26 @@ def test_two_encryptions_of_one_shape_differ_in_residues_alone(desk: Desk) -> No
         assert len(templates[0].moduli) == 2 * (insecure_small.depth + 1 - level)
 
 
-def test_loaded_ciphertext_has_the_form_of_a_fresh_one(desk: Desk) -> None:
+def test_loaded_ciphertext_has_the_form_of_a_fresh_one(keyed: Keyed) -> None:
     import openfhe as fhe
 
     before = len(fhe.GetAllContexts())
     for level in range(insecure_small.depth + 1):
-        fresh = desk.engine.encrypt(np.ones(SLOTS), level=level)
-        loaded = desk.engine.vector_from_bytes(desk.engine.vector_to_bytes(fresh))
+        fresh = keyed.engine.encrypt(np.ones(SLOTS), level=level)
+        loaded = keyed.engine.vector_from_bytes(keyed.engine.vector_to_bytes(fresh))
         ours, theirs = (vector._body.payload for vector in (loaded, fresh))
         for name in ("GetLevel", "GetNoiseScaleDeg", "GetSlots", "GetKeyTag", "GetScalingFactor"):
             assert getattr(ours, name)() == getattr(theirs, name)()
-        assert ours.GetCryptoContext() == desk.engine._context
+        assert ours.GetCryptoContext() == keyed.engine._context
     assert len(fhe.GetAllContexts()) == before
 
 
-def test_residue_at_its_modulus_is_refused(desk: Desk) -> None:
+def test_residue_at_its_modulus_is_refused(keyed: Keyed) -> None:
     from helba.reference.engine.ckks.context import open_context
     from helba.ring.ckks.context import moduli_of
 
     moduli = moduli_of(open_context(insecure_small))
-    data = desk.engine.vector_to_bytes(desk.engine.encrypt(np.ones(SLOTS), level=5))
+    data = keyed.engine.vector_to_bytes(keyed.engine.encrypt(np.ones(SLOTS), level=5))
     count = 4 * insecure_small.ring_dim
     for row, modulus in enumerate((moduli[0], moduli[1], moduli[0], moduli[1])):
         opened = open_sealed(data)
@@ -121,15 +121,15 @@ def test_residue_at_its_modulus_is_refused(desk: Desk) -> None:
         place = row * insecure_small.ring_dim + 17
         words[place] = modulus - 1
         opened.payload = pack_words(words)
-        desk.engine.vector_from_bytes(opened.seal())
+        keyed.engine.vector_from_bytes(opened.seal())
         words[place] = modulus
         opened.payload = pack_words(words)
         with pytest.raises(DamagedData, match="not below its modulus"):
-            desk.engine.vector_from_bytes(opened.seal())
+            keyed.engine.vector_from_bytes(opened.seal())
 
 
-def test_payload_that_unpacks_to_another_size_is_refused(desk: Desk) -> None:
-    data = desk.engine.vector_to_bytes(desk.engine.encrypt(np.ones(SLOTS), level=5))
+def test_payload_that_unpacks_to_another_size_is_refused(keyed: Keyed) -> None:
+    data = keyed.engine.vector_to_bytes(keyed.engine.encrypt(np.ones(SLOTS), level=5))
     for payload in (
         b"",
         bytes(10),
@@ -140,14 +140,14 @@ def test_payload_that_unpacks_to_another_size_is_refused(desk: Desk) -> None:
         opened = open_sealed(data)
         opened.payload = payload
         with pytest.raises(DamagedData):
-            desk.engine.vector_from_bytes(opened.seal())
+            keyed.engine.vector_from_bytes(opened.seal())
 
 
 @pytest.mark.parametrize("level", [0, 6])
-def test_payload_shorter_than_residues_can_be_is_refused_unread(desk: Desk, level: int) -> None:
-    from helba.reference.engine import packing
+def test_payload_shorter_than_residues_can_be_is_refused_unread(keyed: Keyed, level: int) -> None:
+    from helba.reference.engine.wire import packing
 
-    data = desk.engine.vector_to_bytes(desk.engine.encrypt(np.ones(SLOTS), level=level))
+    data = keyed.engine.vector_to_bytes(keyed.engine.encrypt(np.ones(SLOTS), level=level))
     count = 2 * (insecure_small.depth + 1 - level) * insecure_small.ring_dim
     blocks = -(-8 * count // packing.BLOCK_BYTES)
     starts = packing.HEADER.size + 4 * blocks + 4 * np.arange(blocks, dtype="<i4")
@@ -155,14 +155,14 @@ def test_payload_shorter_than_residues_can_be_is_refused_unread(desk: Desk, leve
     opened.payload = starts.astype("<i4").tobytes() + bytes(4 * blocks)
     assert not unpack_words(memoryview(opened.payload), count=count).any()  # 1 kB becomes 200
     with pytest.raises(DamagedData, match="shorter than residues can be"):
-        desk.engine.vector_from_bytes(opened.seal())
+        keyed.engine.vector_from_bytes(opened.seal())
 
 
 # -- what hides nothing
 
 
-def test_vector_that_is_no_encryption_is_not_written(desk: Desk) -> None:
-    engine = desk.engine
+def test_vector_that_is_no_encryption_is_not_written(keyed: Keyed) -> None:
+    engine = keyed.engine
     a = engine.encrypt(np.ones(SLOTS))
     nothing = engine.subtract(a, a)
     for vector in (
@@ -174,16 +174,16 @@ def test_vector_that_is_no_encryption_is_not_written(desk: Desk) -> None:
             engine.vector_to_bytes(vector)
     hidden = engine.add(nothing, engine.encrypt(np.zeros(SLOTS)))
     loaded = engine.vector_from_bytes(engine.vector_to_bytes(hidden))
-    np.testing.assert_allclose(desk.open(loaded), np.zeros(SLOTS), **CLOSE)
+    np.testing.assert_allclose(keyed.open(loaded), np.zeros(SLOTS), **CLOSE)
 
 
 @pytest.mark.parametrize("polynomial", [0, 1])
-def test_polynomial_of_zeros_is_not_read(desk: Desk, polynomial: int) -> None:
-    scheme, engine = get_scheme("ckks"), desk.engine
+def test_polynomial_of_zeros_is_not_read(keyed: Keyed, polynomial: int) -> None:
+    scheme, engine = get_scheme("ckks"), keyed.engine
     primes = insecure_small.depth + 1
     extended = primes + insecure_small.auxiliary_primes
     vector = open_sealed(engine.vector_to_bytes(engine.encrypt(np.ones(SLOTS))))
-    public = open_sealed(scheme.public_key_to_bytes(desk.keys.public))
+    public = open_sealed(scheme.public_key_to_bytes(keyed.keys.public))
     for opened, towers in ((vector, primes), (public, extended)):
         shape = (2, towers, insecure_small.ring_dim)
         words = unpack_words(memoryview(opened.payload), count=int(np.prod(shape))).reshape(shape)

@@ -11,9 +11,9 @@ import pytest
 
 from helba.errors import DamagedData, EngineError, WrongVector
 from helba.reference.engine import get_scheme
-from helba.reference.engine.packing import pack_words, unpack_words
+from helba.reference.engine.wire.packing import pack_words, unpack_words
 from helba.reference.planning.parameters import insecure_parameters
-from tests.engines import open_desk
+from tests.engines import open_keyed
 from tests.reference.engine.keeping import (
     describe,
     frames,
@@ -35,27 +35,27 @@ pytestmark = pytest.mark.ckks
 
 @pytest.mark.parametrize("ring_dim", [1 << 10, 1 << 11, 1 << 12])
 def test_key_of_a_stranger_is_refused_while_its_tag_is_in_use(ring_dim: int) -> None:
-    desk, _ = make_key()
+    keyed, _ = make_key()
     parameters = insecure_parameters(ring_dim=ring_dim, depth=6, scale_bits=45)
     _, other = make_key(parameters=parameters)
-    tag, identity = desk.keys.public.tag, desk.keys.public.identity
+    tag, identity = keyed.keys.public.tag, keyed.keys.public.identity
     forged = open_sealed(other, tag=tag.encode())
     with pytest.raises(DamagedData, match="another owner is in use"):
         load_key(forged.seal())
     with pytest.raises(DamagedData, match="is in use"):
         load_key(describe(forged, identity=identity).seal())
     assert held(tag) == (1, 2)
-    require_right(desk)
+    require_right(keyed)
 
 
 @pytest.mark.parametrize("ring_dim", [1 << 10, 1 << 11, 1 << 12])
 def test_key_of_a_stranger_that_came_first_serves_nobody(ring_dim: int) -> None:
     scheme = get_scheme("ckks")
-    desk, data = make_key()
-    public = desk.keys.public
+    keyed, data = make_key()
+    public = keyed.keys.public
     parameters = insecure_parameters(ring_dim=ring_dim, depth=6, scale_bits=45)
     _, other = make_key(parameters=parameters)
-    del desk
+    del keyed
     remove_unused()
     forged = load_key(open_sealed(other, tag=public.tag.encode()).seal())
     with pytest.raises(WrongVector):
@@ -69,23 +69,23 @@ def test_key_of_a_stranger_that_came_first_serves_nobody(ring_dim: int) -> None:
 
 
 def test_rotations_are_not_added_to_a_key_in_use() -> None:
-    desk, data = make_key((1, 2))
+    keyed, data = make_key((1, 2))
     other, more = make_key((1, 2, 3))
     opened = open_sealed(data)
     opened.payload += frames(open_sealed(more).payload)[3]
     with pytest.raises(DamagedData, match="does not hold as much"):
         load_key(describe(opened, rotations=[1, 2, 3]).seal())
-    assert held(desk.keys.public.tag) == (1, 2)
+    assert held(keyed.keys.public.tag) == (1, 2)
     part = describe(open_sealed(data), rotations=[1])
     part.payload = b"".join(frames(part.payload)[:2])
     assert load_key(part.seal()).rotations == {1}
-    require_right(desk)
+    require_right(keyed)
     require_right(other)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_key_that_differs_in_one_residue_is_refused_while_its_tag_is_in_use(place: int) -> None:
-    desk, data = make_key()
+    keyed, data = make_key()
     opened = open_sealed(data)
     parts = frames(opened.payload)
     towers = insecure_small.depth + 1 + insecure_small.auxiliary_primes
@@ -102,20 +102,20 @@ def test_key_that_differs_in_one_residue_is_refused_while_its_tag_is_in_use(plac
     )
     opened.payload = b"".join(parts)
     assert load_key(opened.seal()).rotations == {1, 2}  # packed in another way, and the same
-    require_right(desk)
+    require_right(keyed)
 
 
 @pytest.mark.parametrize("tag", [b"simulated-00", b"0" * 31, b"0" * 33, b"z" * 32])
 def test_key_with_a_false_tag_is_refused(tag: bytes) -> None:
     scheme = get_scheme("ckks")
-    desk = open_desk("ckks", parameters=insecure_small, rotations=(1, 2, 3))
-    public = open_sealed(scheme.public_key_to_bytes(desk.keys.public), tag=tag).seal()
+    keyed = open_keyed("ckks", parameters=insecure_small, rotations=(1, 2, 3))
+    public = open_sealed(scheme.public_key_to_bytes(keyed.keys.public), tag=tag).seal()
     with pytest.raises(DamagedData, match="tag"):
         scheme.public_key_from_bytes(public, allow_insecure=True)
-    evaluation = open_sealed(scheme.evaluation_key_to_bytes(desk.keys.evaluation), tag=tag).seal()
+    evaluation = open_sealed(scheme.evaluation_key_to_bytes(keyed.keys.evaluation), tag=tag).seal()
     with pytest.raises(DamagedData, match="tag"):
         scheme.evaluation_key_from_bytes(evaluation, allow_insecure=True)
-    written = scheme.reencryption_key_to_bytes(make_way(desk))
+    written = scheme.reencryption_key_to_bytes(make_way(keyed))
     with pytest.raises(DamagedData, match="tag"):
         scheme.reencryption_key_from_bytes(
             open_sealed(written, tag=tag).seal(), allow_insecure=True
@@ -130,17 +130,17 @@ def test_key_with_a_false_tag_is_refused(tag: bytes) -> None:
 
 def test_public_key_under_another_tag_is_refused() -> None:
     scheme = get_scheme("ckks")
-    desk, _ = make_key()
-    opened = open_sealed(scheme.public_key_to_bytes(desk.keys.public), tag=b"0" * 32)
+    keyed, _ = make_key()
+    opened = open_sealed(scheme.public_key_to_bytes(keyed.keys.public), tag=b"0" * 32)
     with pytest.raises(DamagedData, match="not the one that it names"):
         scheme.public_key_from_bytes(opened.seal(), allow_insecure=True)
 
 
 def test_key_that_names_no_public_key_is_refused() -> None:
-    desk, data = make_key()
+    keyed, data = make_key()
     with pytest.raises(DamagedData, match="does not name its public key"):
         load_key(describe(open_sealed(data), identity="").seal())
-    require_right(desk)
+    require_right(keyed)
 
 
 # -- what bytes may set up
@@ -150,15 +150,15 @@ def test_short_payload_opens_no_context() -> None:
     import openfhe as fhe
 
     scheme = get_scheme("ckks")
-    desk, data = make_key()
+    keyed, data = make_key()
     before = len(fhe.GetAllContexts())
     never_opened = insecure_parameters(ring_dim=1 << 12, depth=7, scale_bits=44)
     written = {
-        "public": (scheme.public_key_to_bytes(desk.keys.public), scheme.public_key_from_bytes),
+        "public": (scheme.public_key_to_bytes(keyed.keys.public), scheme.public_key_from_bytes),
         "evaluation": (data, scheme.evaluation_key_from_bytes),
-        "secret": (scheme.secret_key_to_bytes(desk.keys.secret), scheme.secret_key_from_bytes),
+        "secret": (scheme.secret_key_to_bytes(keyed.keys.secret), scheme.secret_key_from_bytes),
         "re-encryption": (
-            scheme.reencryption_key_to_bytes(make_way(desk)),
+            scheme.reencryption_key_to_bytes(make_way(keyed)),
             scheme.reencryption_key_from_bytes,
         ),
     }
@@ -175,7 +175,7 @@ def test_short_payload_opens_no_context() -> None:
 
 
 def test_evaluation_key_of_zeros_is_refused_before_it_is_unpacked() -> None:
-    desk, data = make_key()
+    keyed, data = make_key()
     opened = describe(open_sealed(data), rotations=list(range(1, 200)))
     part = struct.pack("<Q", 100) + bytes(100)
     opened.payload = part * 200
@@ -186,7 +186,7 @@ def test_evaluation_key_of_zeros_is_refused_before_it_is_unpacked() -> None:
     opened.payload = b"".join(whole) + part
     with pytest.raises(DamagedData, match="shorter than residues can be"):
         load_key(opened.seal())
-    require_right(desk)
+    require_right(keyed)
 
 
 def test_bytes_set_up_a_limited_number_of_parameters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,14 +30,14 @@ pytestmark = pytest.mark.ckks
 
 
 def test_evaluation_key_loaded_twice_stays_until_both_are_gone() -> None:
-    desk, data = make_key()
-    tag = desk.keys.public.tag
+    keyed, data = make_key()
+    tag = keyed.keys.public.tag
     copies = [load_key(data), load_key(data)]
     copies.pop()
     remove_unused()
     assert held(tag) == (1, 2)
-    require_right(desk)
-    del desk
+    require_right(keyed)
+    del keyed
     remove_unused()
     assert held(tag) == (1, 2)
     copies.clear()
@@ -63,9 +63,9 @@ def test_evaluation_key_of_one_owner_leaves_the_others_alone() -> None:
 
 
 def test_collecting_a_key_leaves_the_maps_alone_until_keys_are_made_or_loaded() -> None:
-    desk, data = make_key()
-    tag = desk.keys.public.tag
-    del desk
+    keyed, data = make_key()
+    tag = keyed.keys.public.tag
+    del keyed
     gc.collect()  # at any time, while any thread computes
     assert held(tag) == (1, 2)
     other, _ = make_key()
@@ -85,10 +85,10 @@ def test_key_whose_last_other_owner_goes_while_it_is_loaded_stays(
 ) -> None:
     from helba.reference.engine.ckks import scheme
 
-    desk, data = make_key()
-    public, secret = desk.keys.public, desk.keys.secret
-    others = [desk]
-    del desk
+    keyed, data = make_key()
+    public, secret = keyed.keys.public, keyed.keys.secret
+    others = [keyed]
+    del keyed
     load = scheme.load_evaluation_keys
 
     def load_and_lose(*arguments: Any, **named: Any) -> None:
@@ -123,7 +123,7 @@ def test_generation_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyP
             raise RuntimeError("no more memory")
 
     open_context = scheme.open_context
-    desk, _ = make_key()
+    keyed, _ = make_key()
     before = set(fhe.CryptoContext.GetAllEvalMultKeys())
     monkeypatch.setattr(
         scheme, "open_context", lambda parameters: Failing(open_context(parameters))
@@ -132,13 +132,13 @@ def test_generation_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyP
         get_scheme("ckks").generate_keys(insecure_small, rotations=(1,))
     assert set(fhe.CryptoContext.GetAllEvalMultKeys()) == before
     assert set(fhe.CryptoContext.GetAllEvalAutomorphismKeys()) <= before
-    require_right(desk)
+    require_right(keyed)
 
 
 def test_damaged_evaluation_key_leaves_nothing_behind() -> None:
-    desk, data = make_key()
-    tag = desk.keys.public.tag
-    del desk
+    keyed, data = make_key()
+    tag = keyed.keys.public.tag
+    del keyed
     remove_unused()
     opened = open_sealed(data)
     parts = frames(opened.payload)
@@ -163,10 +163,10 @@ def test_damaged_evaluation_key_leaves_nothing_behind() -> None:
 def test_evaluation_key_that_openfhe_lost_is_not_written() -> None:
     from helba.ring.ckks.keymap import forget_keys
 
-    desk, _ = make_key()
-    forget_keys({desk.keys.public.tag})
+    keyed, _ = make_key()
+    forget_keys({keyed.keys.public.tag})
     with pytest.raises(MissingKey):
-        get_scheme("ckks").evaluation_key_to_bytes(desk.keys.evaluation)
+        get_scheme("ckks").evaluation_key_to_bytes(keyed.keys.evaluation)
 
 
 def test_keys_are_not_removed_while_others_are_put_in() -> None:

@@ -15,7 +15,6 @@ from helba.reference.numerics.compare import (
     maximum_error,
     maximum_iterations,
     new_comp,
-    new_max,
     paper_compare_iterations,
     paper_maximum_iterations,
 )
@@ -48,7 +47,7 @@ def test_comparison_uses_no_iteration_too_many(n, gap, error):
 @given(n=orders, error=st.floats(1e-6, 0.2), seed=st.integers(0, 2**32 - 1))
 def test_maximum_of_two_is_below_by_no_more_than_its_error(n, error, seed):
     a, b = np.random.default_rng(seed).uniform(0, 1, (2, 200))
-    short = np.maximum(a, b) - new_max(a, b, error=error, n=n).value
+    short = np.maximum(a, b) - amax([a, b], error=error, n=n).value
     assert short.min() >= -1e-15
     assert short.max() <= error
 

@@ -9,12 +9,12 @@ from helba.errors import RunFailed
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
 
-SMALL = PlanRequest(dim=2, arms=2, horizon=1000, length=5.5, latency="single")
+SMALL = PlanRequest(dim=2, arms=2, horizon=1000, length=5.5)
 
 
 @pytest.mark.parametrize("horizon", [130, 1000, 20_000])
 def test_plan_says_how_many_rewards_an_update_takes_in_the_worst_case(horizon: int) -> None:
-    request = PlanRequest(dim=2, arms=2, horizon=horizon, length=5.5, latency="single")
+    request = PlanRequest(dim=2, arms=2, horizon=horizon, length=5.5)
     plan, settings = make_plan(request), request.settings()
     most = plan.rewards_per_update
     assert most is not None

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from helba.errors import InvalidInput
-from helba.reference.planning.calibration import (
+from helba.reference.planning.cost.calibration import (
     KINDS,
     Measurement,
     calibration_path,

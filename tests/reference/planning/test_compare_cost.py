@@ -10,7 +10,7 @@ from helba.reference.numerics.argmax import argmax_levels
 from helba.reference.numerics.compare import f, levels_per_iteration
 from helba.reference.numerics.evaluation import Product, evaluate
 from helba.reference.numerics.root import root_levels
-from helba.reference.planning.compare_cost import (
+from helba.reference.planning.cost.compare_cost import (
     acomp_rotations,
     amax_cost,
     argmax_cost,
@@ -22,10 +22,10 @@ from helba.reference.planning.compare_cost import (
     trace_cost,
     trace_rotations,
 )
-from helba.reference.planning.cost import Cost
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.polynomial import SLOTWISE, sign_cost
-from helba.reference.planning.score import ScoreLayout
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.cost.polynomial import SLOTWISE, sign_cost
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.twin.fast import default_sign
 
 

@@ -4,13 +4,18 @@ import numpy as np
 import pytest
 
 from helba.errors import InvalidInput
-from helba.reference.planning.cost import Cost
-from helba.reference.planning.jiang import JiangLayout
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.matrix_cost import cold_cost, refinement_cost, warm_cost
-from helba.reference.planning.model import ModelAssembly
-from helba.reference.planning.score import ScoreLayout, choose_score_layout
-from helba.reference.planning.stages import count_rotations, distinct_steps, power_stages, steps_of
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.cost.matrix_cost import cold_cost, refinement_cost, warm_cost
+from helba.reference.planning.layout.jiang import JiangLayout
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.model import ModelAssembly
+from helba.reference.planning.layout.score import ScoreLayout, choose_score_layout
+from helba.reference.planning.layout.stages import (
+    count_rotations,
+    distinct_steps,
+    power_stages,
+    steps_of,
+)
 
 N15 = 1 << 14  # slots at N = 2^15
 KEY_BYTES = 30 << 20  # of a rotation key at N = 2^15

@@ -6,40 +6,45 @@ import numpy as np
 import pytest
 
 from helba.errors import InvalidInput
-from helba.reference.circuits.argmax import Rider, comparison_steps
-from helba.reference.circuits.estimate import compute_estimate, refine_estimate
-from helba.reference.circuits.inverse import invert_warm
+from helba.reference.circuits.algebra.estimate import compute_estimate, refine_estimate
+from helba.reference.circuits.algebra.inverse import invert_warm
+from helba.reference.circuits.comparison.argmax import Rider, comparison_steps
 from helba.reference.circuits.levels import run_steps
-from helba.reference.circuits.model import assemble_model
 from helba.reference.circuits.renewal import bootstrap_renewal
-from helba.reference.circuits.scores import score_differences
-from helba.reference.circuits.scoring import scoring_steps
+from helba.reference.circuits.scores.model import assemble_model
+from helba.reference.circuits.scores.scores import score_differences
+from helba.reference.circuits.scores.scoring import scoring_steps
 from helba.reference.engine import get_scheme
-from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS
-from helba.reference.planning.chain import Step, cut_chain, levels_of
-from helba.reference.planning.compare_cost import argmax_cost, root_cost
-from helba.reference.planning.cost import Cost
-from helba.reference.planning.draft import EXCHANGE_SECONDS
-from helba.reference.planning.extent import count_updates
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.matrix_cost import estimate_cost, refinement_cost, warm_cost
-from helba.reference.planning.model import ModelAssembly
-from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.planner import make_plan
-from helba.reference.planning.precision import (
+from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS
+from helba.reference.planning.bounds.extent import count_updates
+from helba.reference.planning.bounds.precision import (
     GOOD_INVERSE_ERROR,
     plan_inverse,
     renewal_bounds,
     trace_reach,
 )
+from helba.reference.planning.cost.chain import Step, cut_chain, levels_of
+from helba.reference.planning.cost.compare_cost import argmax_cost, root_cost
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.cost.matrix_cost import estimate_cost, refinement_cost, warm_cost
+from helba.reference.planning.cost.workload import (
+    inverse_steps,
+    model_steps,
+    root_steps,
+    round_steps,
+)
+from helba.reference.planning.draft import EXCHANGE_SECONDS
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.model import ModelAssembly
+from helba.reference.planning.layout.score import ScoreLayout, score_cost
+from helba.reference.planning.layout.score_packing import pack_contexts, pack_model, read_answer
+from helba.reference.planning.parameters import insecure_parameters
+from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
-from helba.reference.planning.score import ScoreLayout, score_cost
-from helba.reference.planning.score_packing import pack_contexts, pack_model, read_answer
 from helba.reference.planning.sizes import message_bytes, switching_key_bytes
-from helba.reference.planning.workload import inverse_steps, model_steps, root_steps, round_steps
 from helba.reference.twin.fast import FastTwin, default_sign
 from helba.ring.security import max_log2_qp
-from tests.engines import open_desk
+from tests.engines import open_keyed
 from tests.reference.circuits.circuit_checks import Refresher
 
 TOY = {"dim": 2, "arms": 2, "horizon": 130, "length": 5.5}
@@ -133,7 +138,6 @@ def test_chain_is_cut_as_late_as_possible():
 REAL = (pytest.mark.ckks, pytest.mark.slow)
 
 
-@pytest.mark.parametrize("latency", ["single", "interactive"])
 @pytest.mark.parametrize(
     ("scheme", "fields"),
     [
@@ -146,11 +150,11 @@ REAL = (pytest.mark.ckks, pytest.mark.slow)
         ),
     ],
 )
-def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields, latency):
+def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields):
     # OpenFHE itself checks the security level when the keys are made
-    plan = make_plan(PlanRequest(**fields, latency=latency))
+    plan = make_plan(PlanRequest(**fields))
     settings = plan.request.settings()
-    desk = open_desk(scheme, parameters=plan.parameters, rotations=plan.rotations)
+    keyed = open_keyed(scheme, parameters=plan.parameters, rotations=plan.rotations)
     layout = ScoreLayout(dim=settings.dim, arms=settings.arms, form=plan.layout)
     rng = np.random.default_rng(1)
     contexts = rng.uniform(-1, 1, (settings.arms, settings.dim)) / math.sqrt(settings.dim)
@@ -158,7 +162,7 @@ def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields, latenc
     riding = layout.form == "pairs"  # by arms the test would need a vector of its own
     start = max(0, plan.parameters.depth - plan.round_levels)
     packed = pack_contexts(layout, contexts=contexts, gamma=0.5, scale=10.0)
-    engine, refresh = desk.engine, Refresher(desk)
+    engine, refresh = keyed.engine, Refresher(keyed)
     with engine.count() as tally:
         differences = score_differences(
             engine,
@@ -175,11 +179,10 @@ def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields, latenc
             rider=Rider(flip=1) if riding else None,
         )
         answer = run_steps(steps, refresh=refresh)
-        values = desk.open(answer)
+        values = keyed.open(answer)
     found = read_answer(layout, values=values, method=plan.method, riding=riding)
     assert answer.level == plan.parameters.depth
-    assert refresh.count == plan.refreshes_per_round
-    assert (refresh.count > 0) == (latency == "interactive")
+    assert refresh.count == plan.refreshes_per_round == 0
     wanted = score_cost(layout, riding=riding)
     wanted += argmax_cost(layout, sign=plan.sign, method=plan.method, riding=riding)
     assert (tally.products, tally.rotations) == (wanted.products, wanted.rotations)
@@ -187,17 +190,16 @@ def test_round_uses_the_planned_levels_refreshes_and_keys(scheme, fields, latenc
     assert np.argmax(found.comparison) == np.argmax(scores)
 
 
-@pytest.mark.parametrize("latency", ["single", "interactive"])
 @pytest.mark.parametrize("scheme", ["simulate", pytest.param("ckks", marks=REAL)])
-def test_update_refreshes_as_often_as_planned(scheme, latency):
-    plan = make_plan(PlanRequest(**TOY, latency=latency))
-    desk = open_desk(scheme, parameters=plan.parameters, rotations=plan.rotations)
-    engine, matrices = desk.engine, MatrixLayout(dim=2, max_slots=plan.parameters.max_slots)
+def test_update_refreshes_as_often_as_planned(scheme):
+    plan = make_plan(PlanRequest(**TOY))
+    keyed = open_keyed(scheme, parameters=plan.parameters, rotations=plan.rotations)
+    engine, matrices = keyed.engine, MatrixLayout(dim=2, max_slots=plan.parameters.max_slots)
     certificate, refreshed = plan.certificates["inverse"], []
 
     def renew(vector):
         refreshed.append(vector.level)
-        return engine.refresh(vector, secret_key=desk.keys.secret)
+        return engine.refresh(vector, secret_key=keyed.keys.secret)
 
     V, g = np.array([[31.0, 4.0], [4.0, 9.0]]), np.array([3.0, -2.0])
     matrix = engine.encrypt(matrices.pack(V))
@@ -231,9 +233,8 @@ def test_update_refreshes_as_often_as_planned(scheme, latency):
     model = renew(scoring.model)
     assert len(refreshed) == plan.refreshes_per_update
     assert len(scoring.renewed) == chain.refreshes
-    assert (chain.refreshes > 0) == (latency == "interactive")
     exact = pack_model(assembly.score, inverse=np.linalg.inv(V), estimate=np.linalg.solve(V, g))
-    opened = desk.open(model)[: len(exact)]
+    opened = keyed.open(model)[: len(exact)]
     assert np.allclose(opened, exact, atol=certificate.error)
 
 
@@ -364,20 +365,20 @@ def test_more_scale_bits_promise_more():
         assert fine.certificates[name].error < coarse.certificates[name].error
 
 
-@pytest.mark.parametrize("latency", ["single", "interactive"])
-def test_a_machine_twice_as_slow_takes_twice_as_long(latency):
+@pytest.mark.parametrize("bonus", ["quadratic", "sqrt"])
+def test_a_machine_twice_as_slow_takes_twice_as_long(bonus):
     """But for the exchanges with users, which take as long as the way to them."""
-    from helba.reference.planning.calibration import Calibration, shipped_calibration
+    from helba.reference.planning.cost.calibration import Calibration, shipped_calibration
 
     shipped = shipped_calibration()
     slow = Calibration(
         coefficients={kind: 2.0 * value for kind, value in shipped.coefficients.items()}, note=""
     )
-    request = PlanRequest(**TOY, latency=latency)
+    request = PlanRequest(**TOY, bonus=bonus)
     one, two = (make_plan(request, calibration=each) for each in (shipped, slow))
     assert one.parameters == two.parameters
     ways = EXCHANGE_SECONDS * one.refreshes_per_round, EXCHANGE_SECONDS * one.refreshes_per_update
-    assert (ways[0] > 0.0) == (latency == "interactive")
+    assert (ways[0] > 0.0) == (bonus == "sqrt")
     assert two.seconds_per_round == pytest.approx(2.0 * one.seconds_per_round - ways[0])
     assert two.seconds_per_update == pytest.approx(2.0 * one.seconds_per_update - ways[1])
 

@@ -7,13 +7,11 @@ import pytest
 
 from helba.errors import InvalidInput
 from helba.numerics.inverse import plan_warm_start
-from helba.reference.circuits.matrix import matrix_product
-from helba.reference.circuits.sign import evaluate_sign
-from helba.reference.planning.bootstrap import bootstrap_error
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.noise import NoiseModel
-from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.planning.precision import (
+from helba.reference.circuits.algebra.matrix import matrix_product
+from helba.reference.circuits.comparison.sign import evaluate_sign
+from helba.reference.planning.bounds.bootstrap import bootstrap_error
+from helba.reference.planning.bounds.noise import NoiseModel
+from helba.reference.planning.bounds.precision import (
     comparison_noise,
     estimate_error,
     inverse_noise,
@@ -21,9 +19,11 @@ from helba.reference.planning.precision import (
     renewal_bounds,
     renewal_error,
 )
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.request import PlanRequest
 from helba.reference.twin.fast import default_sign
-from tests.engines import BOTH, open_desk
+from tests.engines import BOTH, open_keyed
 
 
 @pytest.mark.ckks
@@ -32,7 +32,7 @@ def test_matrix_product_adds_less_than_the_noise_that_is_planned_for(dim):
     parameters = insecure_parameters(ring_dim=1 << 13, depth=4, scale_bits=40, digits=5)
     layout = MatrixLayout(dim=dim, max_slots=parameters.max_slots)
     settings = PlanRequest(dim=dim, arms=2, horizon=1000).settings()
-    desk = open_desk("ckks", parameters=parameters, rotations=layout.rotations)
+    keyed = open_keyed("ckks", parameters=parameters, rotations=layout.rotations)
     noise = inverse_noise(settings, parameters=parameters, slots=layout.slots, refresh="none")
     planned = noise.product
     assert noise.renewal == noise.ending == noise.piece == 0
@@ -46,12 +46,12 @@ def test_matrix_product_adds_less_than_the_noise_that_is_planned_for(dim):
             (frame * values**power) @ frame.T for power in (0.5, -0.5, 1.0, -1.0)
         )
         found = matrix_product(
-            desk.engine,
-            left=desk.engine.encrypt(layout.pack(V)),
-            right=desk.engine.encrypt(layout.pack(A)),
+            keyed.engine,
+            left=keyed.engine.encrypt(layout.pack(V)),
+            right=keyed.engine.encrypt(layout.pack(A)),
             layout=layout,
         )
-        error = layout.unpack(desk.open(found)) - V @ A
+        error = layout.unpack(keyed.open(found)) - V @ A
         worst = max(worst, float(np.linalg.norm(inverse_root @ error @ root, 2)))
     # eight deviations leave room: a dimension that comes near the bound shows a missing term
     assert planned / 1e3 < worst < planned / 4
@@ -61,9 +61,9 @@ def test_matrix_product_adds_less_than_the_noise_that_is_planned_for(dim):
 def test_sign_adds_less_than_the_noise_that_is_planned_for():
     sign = default_sign(4)
     parameters = insecure_parameters(ring_dim=1 << 12, depth=10, scale_bits=45, digits=4)
-    desk = open_desk("ckks", parameters=parameters)
+    keyed = open_keyed("ckks", parameters=parameters)
     x = np.concatenate([np.linspace(-0.02, 0.02, 512), np.linspace(-1, 1, 512)])
-    found = desk.open(evaluate_sign(desk.engine, desk.engine.encrypt(x), sign=sign))
+    found = keyed.open(evaluate_sign(keyed.engine, keyed.engine.encrypt(x), sign=sign))
     error = float(np.abs(found - sign(x)).max())
     planned = comparison_noise(sign, slots=len(x), parameters=parameters)
     entering = sign.slope * NoiseModel(parameters).encryption(len(x))
@@ -163,11 +163,11 @@ def test_renewals_of_a_larger_bound_add_more():
 @pytest.mark.parametrize("scheme", BOTH)
 def test_refresh_adds_less_than_the_noise_that_is_planned_for(scheme):
     parameters = insecure_parameters(ring_dim=1 << 12, depth=4, scale_bits=40)
-    desk, slots = open_desk(scheme, parameters=parameters), 64
+    keyed, slots = open_keyed(scheme, parameters=parameters), 64
     x = np.random.default_rng(0).uniform(-8, 8, slots)
-    vector = desk.engine.encrypt(x, level=2)
-    fresh = desk.engine.refresh(vector, secret_key=desk.keys.secret)
-    error = np.abs(desk.open(fresh) - desk.open(vector)).max()
+    vector = keyed.engine.encrypt(x, level=2)
+    fresh = keyed.engine.refresh(vector, secret_key=keyed.keys.secret)
+    error = np.abs(keyed.open(fresh) - keyed.open(vector)).max()
     planned = renewal_error(refresh="client", parameters=parameters, slots=slots, bound=8.0)
     # what decryption adds to both is within the same bound
     assert error <= planned

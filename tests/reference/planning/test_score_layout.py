@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.reference.planning.cost import Cost
-from helba.reference.planning.packing import cyclic_cost, cyclic_stages, next_power_of_two
-from helba.reference.planning.score import ScoreLayout, choose_score_layout, most_users, score_cost
-from helba.reference.planning.score_packing import (
+from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.layout.packing import cyclic_cost, cyclic_stages, next_power_of_two
+from helba.reference.planning.layout.score import ScoreLayout, choose_score_layout, score_cost
+from helba.reference.planning.layout.score_packing import (
     pack_contexts,
     pack_model,
     pack_trace,
@@ -86,86 +86,6 @@ def test_layouts_that_do_not_fit_are_refused() -> None:
         ScoreLayout(dim=2, arms=1)
     with pytest.raises(InvalidInput, match="radix must be a power of two"):
         ScoreLayout(dim=2, arms=2, radix=6)
-
-
-def test_layout_of_one_user_is_that_without_users() -> None:
-    layout = ScoreLayout(dim=3, arms=5, users=1)
-    assert layout == ScoreLayout(dim=3, arms=5)
-    assert layout.opponent_stride == layout.columns == layout.padded_arms
-    assert layout.slots_of(0, among=layout.compare_slots).all()
-
-
-@given(dim=st.integers(1, 5), arms=st.integers(2, 9), log_users=st.integers(0, 5))
-def test_users_share_the_slots_evenly(dim: int, arms: int, log_users: int) -> None:
-    """By loops: slot (c B + u) Kp + a of a grid is of user u; of two arms slot c B + u."""
-    users = 1 << log_users
-    layout, alone = ScoreLayout(dim=dim, arms=arms, users=users), ScoreLayout(dim=dim, arms=arms)
-    count = 1 if arms == 2 else layout.padded_arms
-    assert layout.slots == users * alone.slots
-    assert layout.compare_slots == users * alone.compare_slots >= 2 * layout.grid
-    assert score_cost(layout) == score_cost(alone)
-    a, b = layout.compared_arms()
-    for user in {0, users // 2, users - 1}:
-        expected = np.zeros(layout.compare_slots, dtype=bool)
-        for first in range(0, layout.compare_slots, count * users):
-            expected[first + user * count : first + (user + 1) * count] = True
-        own = layout.slots_of(user, among=layout.compare_slots)
-        np.testing.assert_array_equal(own, expected)
-        for part, whole in zip((a, b), alone.compared_arms(), strict=True):
-            np.testing.assert_array_equal(part[own[: layout.grid]], whole)
-
-
-@given(
-    dim=st.integers(1, 4),
-    arms=st.integers(2, 6),
-    log_users=st.integers(0, 4),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_packed_contexts_of_all_users_add_up(
-    dim: int, arms: int, log_users: int, seed: int
-) -> None:
-    layout = ScoreLayout(dim=dim, arms=arms, users=1 << log_users)
-    alone, rng = ScoreLayout(dim=dim, arms=arms), np.random.default_rng(seed)
-    contexts = rng.uniform(-1, 1, (layout.users, arms, dim))
-    packed = [
-        pack_contexts(layout, contexts=rows, gamma=0.5, scale=2.0, user=user)
-        for user, rows in enumerate(contexts)
-    ]
-    assert np.count_nonzero(packed, axis=0).max() <= 1
-    for user, rows in enumerate(contexts):
-        own = sum(packed)[layout.slots_of(user, among=layout.slots)]
-        np.testing.assert_array_equal(
-            own, pack_contexts(alone, contexts=rows, gamma=0.5, scale=2.0)
-        )
-
-
-@pytest.mark.parametrize(
-    ("dim", "arms", "max_slots", "users"),
-    [(2, 2, 1 << 14, 1024), (8, 8, 1 << 14, 4), (8, 8, 2048, 0)],
-)
-def test_slots_hold_so_many_users(dim: int, arms: int, max_slots: int, users: int) -> None:
-    assert most_users(dim=dim, arms=arms, max_slots=max_slots) == users
-    if users:
-        layout = choose_score_layout(dim=dim, arms=arms, max_slots=max_slots, users=users)
-        assert (layout.form, layout.users) == ("pairs", users)
-    more = max(2, 2 * users)
-    with pytest.raises(InvalidInput, match=f"users must be at most {max(1, users)} in"):
-        choose_score_layout(dim=dim, arms=arms, max_slots=max_slots, users=more)
-
-
-def test_users_that_no_layout_holds_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="users must be a power of two"):
-        ScoreLayout(dim=2, arms=2, users=3)
-    with pytest.raises(InvalidInput, match="users must be 1 when scoring by arms"):
-        ScoreLayout(dim=2, arms=2, users=2, form="arms")
-    layout = ScoreLayout(dim=2, arms=2, users=2)
-    with pytest.raises(InvalidInput, match="user must be at most 1"):
-        pack_contexts(layout, contexts=[[1.0, 0.0]], gamma=1.0, scale=1.0, user=2)
-    values = np.zeros(layout.compare_slots)
-    with pytest.raises(InvalidInput, match="user must be at most 1"):
-        read_answer(layout, values=values, method="sum", user=2)
-    with pytest.raises(InvalidInput, match="user must be 0 to read the update test"):
-        read_answer(layout, values=values, method="sum", user=1, riding=True)
 
 
 @given(

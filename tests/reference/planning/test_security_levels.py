@@ -118,12 +118,12 @@ def test_plan_with_one_level_too_many_is_refused_with_the_table(level, ring_dim,
     ("fields", "name"),
     [
         ({"refresh": "none"}, "horizon"),
-        ({"ring_dim": 1 << 14, "latency": "single"}, "ring_dim"),
+        ({"ring_dim": 1 << 14}, "ring_dim"),
         ({"ring_dim": 1 << 13}, "ring_dim"),
-        ({"depth": 95, "latency": "single"}, "depth"),
-        ({"depth": 5, "latency": "single"}, "depth"),
+        ({"depth": 95}, "depth"),
+        ({"depth": 5}, "depth"),
         ({"depth": 4}, "depth"),
-        ({"scale_bits": 35, "latency": "single"}, "scale_bits"),
+        ({"scale_bits": 35}, "scale_bits"),
         ({"refresh": "bootstrap", "horizon": 3, "ring_dim": 1 << 15}, "ring_dim"),
     ],
     ids=str,
@@ -148,7 +148,7 @@ def test_refusal_names_the_level_and_the_nearest_request(level, fields, name):
 
 
 def test_fields_that_are_impossible_together_are_refused_together():
-    request = PlanRequest(**TOY, security=256, ring_dim=1 << 15, depth=6, latency="single")
+    request = PlanRequest(**TOY, security=256, ring_dim=1 << 15, depth=6)
     with pytest.raises(InvalidInput, match=r"about (\d+) and (\d+) at 256 bits") as caught:
         make_plan(request)
     assert caught.value.name == "depth and ring_dim"

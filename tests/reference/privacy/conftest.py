@@ -11,8 +11,6 @@ import secrets
 import numpy as np
 import pytest
 
-from helba.reference.protocol import fast
-
 
 @pytest.fixture(autouse=True)
 def seeded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +27,6 @@ def seeded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     def randbelow(bound: int) -> int:
         return int(generator.integers(bound))
 
-    monkeypatch.setattr(fast, "CLEARING_THREADS", 1)  # threads draw in any order
     monkeypatch.setattr(secrets, "token_bytes", token_bytes)
     monkeypatch.setattr(secrets, "token_hex", token_hex)
     monkeypatch.setattr(secrets, "randbelow", randbelow)

@@ -11,8 +11,8 @@ from scipy import stats
 from helba.reference.engine.chance import draw_uniform
 from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.request import PlanRequest
-from helba.reference.protocol import profile
-from tests.engines import BOTH, open_desk
+from helba.reference.protocol.profiles import profile
+from tests.engines import BOTH, open_keyed
 from tests.reference.privacy.views import Array, plausible
 from tests.reference.protocol.parties import MILD
 from tests.reference.protocol.talking import CUT_MILD, open_table
@@ -63,13 +63,13 @@ def test_helper_sees_fair_coins_of_one_size(scheme: str, request_: PlanRequest) 
 
 def sizes_of_many(count: int) -> Array:
     """Of checks of a model without errors, one number each."""
-    desk = open_desk("simulate", parameters=insecure_parameters(depth=4))
-    nothing = desk.engine.encrypt(np.zeros(64), level=3)
+    keyed = open_keyed("simulate", parameters=insecure_parameters(depth=4))
+    nothing = keyed.engine.encrypt(np.zeros(64), level=3)
     checks = (
-        profile.request_check(desk.engine, residual=nothing, changes=[nothing], slots=64)
+        profile.request_check(keyed.engine, residual=nothing, changes=[nothing], slots=64)
         for _ in range(count)
     )
-    return np.array([abs(desk.open(check.vector)[0]) for check in checks])
+    return np.array([abs(keyed.open(check.vector)[0]) for check in checks])
 
 
 def test_size_is_uniform_around_one() -> None:

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from helba.errors import EngineError
-from helba.reference.protocol.messages import Answer, TestReply
-from helba.reference.protocol.transcript import SERVER, Shape
+from helba.reference.protocol.wire.messages import Answer, TestReply
+from tests.reference.privacy.transcript import SERVER, Shape
 from tests.reference.privacy.views import (
     PUBLIC,
     UPDATES,

@@ -18,14 +18,14 @@ import pytest
 from helba.errors import DamagedData, EngineError, HelbaError, WrongVector
 from helba.reference.engine import EncryptedVector, ReencryptionKey, SecretKey, get_scheme
 from helba.reference.engine.vector import Body
-from helba.reference.protocol import server as server_module
-from helba.reference.protocol.ledger import Ledger
-from helba.reference.protocol.messages import TaskReply, TestReply
-from helba.reference.protocol.transcript import AUTHORITY, SERVER, Entry
+from helba.reference.protocol.serving import server as server_module
+from helba.reference.protocol.serving.ledger import Ledger
+from helba.reference.protocol.wire.messages import TaskReply, TestReply
 from helba.service.protocol.process import ServerProcess
 from helba.service.protocol.serverfiles import write_server_files
 from tests.engines import BOTH
 from tests.reference.engine.reading import read_polynomial
+from tests.reference.privacy.transcript import AUTHORITY, SERVER, Entry
 from tests.reference.privacy.views import Run, record
 from tests.reference.protocol.parties import MILD, TOY, Table, authority_of
 

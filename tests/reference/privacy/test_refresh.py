@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from helba.reference.protocol.serving.worker import MOST_HELPERS
 from helba.reference.protocol.user import User
-from helba.reference.protocol.worker import MOST_HELPERS
 from tests.engines import BOTH
 from tests.reference.privacy.views import plausible
 from tests.reference.protocol.parties import TOY, Table, authority_of

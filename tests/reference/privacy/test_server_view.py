@@ -19,15 +19,15 @@ import pytest
 
 from helba.errors import DamagedData, HelbaError
 from helba.reference.engine import SecretKey, get_scheme
-from helba.reference.engine.packing import unpack_words
+from helba.reference.engine.wire.packing import unpack_words
 from helba.reference.planning.request import PlanRequest
-from helba.reference.protocol.frame import frame
-from helba.reference.protocol.messages import Ask
-from helba.reference.protocol.transcript import AUTHORITY, SERVER, Shape, Transcript
+from helba.reference.protocol.wire.frame import frame
+from helba.reference.protocol.wire.messages import Ask
 from helba.service.protocol.snapshot import save_server
 from helba.service.protocol.vault import open_secret
 from tests.engines import BOTH
 from tests.reference.engine.tampering import open_sealed
+from tests.reference.privacy.transcript import AUTHORITY, SERVER, Shape, Transcript
 from tests.reference.privacy.views import (
     PUBLIC,
     UPDATES,
@@ -258,14 +258,14 @@ def test_shape_would_tell_data_apart_without_padding(monkeypatch: pytest.MonkeyP
     def bare(**arguments: Any) -> bytes:
         return frame(**{**arguments, "length": None})
 
-    monkeypatch.setattr("helba.reference.protocol.codec.frame", bare)
-    monkeypatch.setattr("helba.reference.protocol.codec.Codec.decode", decode_any_length)
+    monkeypatch.setattr("helba.reference.protocol.wire.codec.frame", bare)
+    monkeypatch.setattr("helba.reference.protocol.wire.codec.Codec.decode", decode_any_length)
     first = shape_of(PUBLIC, scheme="simulate", seed=1)
     assert shape_of(PUBLIC, scheme="simulate", seed=4, scale=0.0) != first
 
 
 def decode_any_length(codec: Any, data: bytes) -> Any:
-    from helba.reference.protocol import codec as module
+    from helba.reference.protocol.wire import codec as module
 
     kind, head, parts = module.unframe(
         data,

@@ -10,7 +10,8 @@ import pytest
 from helba.errors import DamagedData, Refused
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.bandit import ServerLink
-from helba.reference.protocol.transcript import (
+from helba.reference.protocol.user import User
+from tests.reference.privacy.transcript import (
     AUTHORITY,
     EVERYBODY,
     SERVER,
@@ -19,11 +20,8 @@ from helba.reference.protocol.transcript import (
     RecordedServer,
     Transcript,
 )
-from helba.reference.protocol.user import User
 from tests.reference.privacy.views import record
-from tests.reference.protocol.parties import MILD, TOY, authority_of
-
-CROWD = replace(MILD, users=2)
+from tests.reference.protocol.parties import TOY, authority_of
 
 
 class Scene:
@@ -40,8 +38,8 @@ class Scene:
         self.server = RecordedServer(self.inner, transcript=self.transcript)
         self.start = len(self.transcript.entries)
 
-    def ask(self, user: User, *, slot: int = 0) -> bytes:
-        return user.ask([[0.5, 0.2]], terms=self.inner.terms, slot=slot)
+    def ask(self, user: User) -> bytes:
+        return user.ask([[0.5, 0.2]], terms=self.inner.terms)
 
     def said(self) -> list[tuple[str, str, str]]:
         """What was said since the beginning."""
@@ -107,20 +105,6 @@ def test_refusal_goes_to_whoever_asked() -> None:
     ]
 
 
-def test_answers_of_a_batch_go_to_their_users() -> None:
-    scene = Scene(CROWD)
-    asks = [scene.ask(user, slot=slot) for slot, user in enumerate(scene.users)]
-    answers = scene.server.receive_asks(asks)
-    assert scene.said() == [
-        ("user 1", SERVER, "Ask"),
-        ("user 2", SERVER, "Ask"),
-        (SERVER, "user 1", "Answer"),
-        (SERVER, "user 2", "Answer"),
-    ]
-    for user, answer in zip(scene.users, answers, strict=True):
-        user.read(answer)
-
-
 def test_server_that_does_less_refuses_the_rest() -> None:
     scene = Scene()
 
@@ -129,8 +113,6 @@ def test_server_that_does_less_refuses_the_rest() -> None:
 
     single: ServerLink = Single()  # type: ignore[assignment]
     server = RecordedServer(single, transcript=scene.transcript)
-    with pytest.raises(Refused, match="one ask at a time"):
-        server.receive_asks([])
     with pytest.raises(Refused, match="revokes nobody"):
         server.revoke(scene.users[0].id)
 

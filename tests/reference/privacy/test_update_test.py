@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helba.reference.circuits import argmax
+from helba.reference.circuits.comparison import argmax
 from helba.reference.engine.chance import draw_uniform
-from helba.reference.planning.polynomial import PLAIN
-from helba.reference.planning.score_packing import pack_trace
-from helba.reference.protocol import growth as growth_module
-from helba.reference.protocol.growth import Growth, GrowthTests
+from helba.reference.planning.cost.polynomial import PLAIN
+from helba.reference.planning.layout.score_packing import pack_trace
+from helba.reference.protocol.serving import growth as growth_module
+from helba.reference.protocol.serving.growth import Growth, GrowthTests
 from tests.reference.privacy.views import Array, decrypted
 from tests.reference.protocol.parties import MILD, TOY, Table, authority_of
 from tests.significance import PLAUSIBLE, SHOWN
@@ -61,7 +61,7 @@ class Probed(Table):
         self.grow(trace)
         (answer,) = self.server.receive(self.ask(CONTEXTS))
         assert self.decode(answer).test is not None
-        read = self.user.profile.read(decrypted(self, answer), slot=0, riding=True).test
+        read = self.user.profile.read(decrypted(self, answer), riding=True).test
         assert read is not None
         self.send_bit(self.user.read(answer))
         return read, self.server.schedule.passed
@@ -146,7 +146,7 @@ def test_ripple_is_all_that_is_left_of_the_trace() -> None:
         table.grow(C + gap * reach)
         (answer,) = table.server.receive(table.ask(CONTEXTS))
         (test,) = table.server.growth.out.values()
-        read = table.user.profile.read(decrypted(table, answer), slot=0, riding=True).test
+        read = table.user.profile.read(decrypted(table, answer), riding=True).test
         assert read is not None
         assert abs((read - test.noise) * test.flip - sign(np.array([gap]))[0]) <= off
     assert 2.0 * e < 0.05
@@ -172,7 +172,7 @@ def test_two_users_are_shown_the_same_draw_of_one_growth() -> None:
     values = []
     for user in (table.user, table.new_user(), table.new_user()):
         (answer,) = table.server.receive(table.ask(CONTEXTS, user=user))
-        reading = user.profile.read(decrypted(table, answer, user=user), slot=0, riding=True)
+        reading = user.profile.read(decrypted(table, answer, user=user), riding=True)
         values.append(reading.test)
     assert 0.0 < np.ptp(values) < 4.0 * table.deployment.flood
 

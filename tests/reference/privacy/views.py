@@ -15,16 +15,15 @@ from numpy.typing import NDArray
 
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.messages import Answer, Ask
-from helba.reference.protocol.server import Server
-from helba.reference.protocol.transcript import (
+from helba.reference.protocol.serving.server import Server
+from helba.reference.protocol.user import User
+from tests.reference.privacy.transcript import (
     AUTHORITY,
     RecordedAuthority,
     RecordedServer,
     Shape,
     Transcript,
 )
-from helba.reference.protocol.user import User
 from tests.reference.protocol.parties import TOY, Table, draw_contexts
 from tests.significance import PLAUSIBLE, PLAUSIBLE_ANEW
 
@@ -102,18 +101,6 @@ def capture_packed(run: Run, monkeypatch: Any) -> list[Array]:
 
     monkeypatch.setattr(user, "_encrypt", watched)
     return seen
-
-
-def answers_of(table: Table, asks: list[bytes]) -> list[bytes]:
-    """The answers to asks of one batch, in the order of the asks."""
-    names = [table.codec.decode(ask).round for ask in asks]  # type: ignore[attr-defined]
-    found = {}
-    for data in table.server.receive_asks(asks):
-        message = table.decode(data)
-        assert isinstance(message, Answer)
-        found[message.round] = data
-    assert all(isinstance(table.decode(ask), Ask) for ask in asks)
-    return [found[name] for name in names]
 
 
 def without_length_of_keys(shapes: Iterable[Shape]) -> list[Shape]:

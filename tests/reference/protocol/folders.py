@@ -10,10 +10,10 @@ from typing import Any
 
 from helba.problems.toy import Toy
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.messages import Answer, Receipt, Refusal
 from helba.reference.protocol.user import User
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Answer, Receipt, Refusal
 from helba.service.protocol import vault
 from helba.service.protocol.keystore import (
     create_authority,
@@ -108,7 +108,7 @@ def started(folder: Path, **options: Any) -> ServerProcess:
     return ServerProcess(folder / "server", allow_insecure=True, **options)
 
 
-class Desk:
+class Players:
     """Plays users against a server."""
 
     def __init__(self, server: ServerProcess, *, scheme: str, keys: str = "own") -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from helba.reference.planning.request import PlanRequest
-from helba.reference.protocol.messages import Receipt, Refusal
 from helba.reference.protocol.user import User
+from helba.reference.protocol.wire.messages import Receipt, Refusal
 from tests.reference.protocol.parties import TOY, Array, Table, authority_of, draw_contexts
 
 SWITCHED, SHARED = replace(TOY, keys="switched"), replace(TOY, keys="shared")

@@ -27,12 +27,12 @@ from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.codec import MAGIC, VERSION, Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.frame import frame, frame_bytes
-from helba.reference.protocol.messages import Message, TaskReply, head_of
-from helba.reference.protocol.server import Server
+from helba.reference.protocol.serving.server import Server
 from helba.reference.protocol.user import Recommendation, User
+from helba.reference.protocol.wire.codec import MAGIC, VERSION, Codec
+from helba.reference.protocol.wire.frame import frame, frame_bytes
+from helba.reference.protocol.wire.messages import Message, TaskReply, head_of
 
 Array = NDArray[np.float64]
 
@@ -44,10 +44,9 @@ TOY = PlanRequest(
     parameter_bound=Toy.parameter_bound,
     noise=Toy.noise,
     reward_max=Toy.reward_max,
-    latency="single",
 )
 # Short contexts: the trace grows slowly, and its tests decide more often than the growth rule.
-MILD = PlanRequest(dim=2, arms=3, horizon=200, growth=1.0, trace_threshold=0.3, latency="single")
+MILD = PlanRequest(dim=2, arms=3, horizon=200, growth=1.0, trace_threshold=0.3)
 
 
 @lru_cache(maxsize=32)
@@ -141,9 +140,9 @@ class Table:
             length=max(needed, self.codec.length_of(message)),
         )
 
-    def ask(self, contexts: Any, *, user: User | None = None, slot: int = 0) -> bytes:
+    def ask(self, contexts: Any, *, user: User | None = None) -> bytes:
         user = user or self.user
-        return user.ask(contexts, terms=user.read_notice(self.server.notice()), slot=slot)
+        return user.ask(contexts, terms=user.read_notice(self.server.notice()))
 
     def play(self, contexts: Any, *, user: User | None = None) -> Recommendation:
         """A round up to the arm; the bit of the test is not sent."""

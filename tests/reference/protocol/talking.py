@@ -7,15 +7,16 @@ from typing import Any
 
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.messages import Answer, Refusal, Task, TaskReply
+from helba.reference.protocol.serving.work import AnswerWork
 from helba.reference.protocol.user import Recommendation, User
-from helba.reference.protocol.work import AnswerWork
+from helba.reference.protocol.wire.messages import Answer, Refusal, Task, TaskReply
 from tests.reference.protocol.parties import MILD, TOY, Table, authority_of
 
-# The ring and the depth that the planner takes, which spares it the search.
-CUT_TOY = replace(TOY, latency="interactive", ring_dim=1 << 14, depth=5)
+# With a root a round needs more levels than there are. The ring and the depth are those that the
+# planner takes, which spares it the search.
+CUT_TOY = replace(TOY, bonus="sqrt", ring_dim=1 << 14, depth=5)
 # Three arms: a tree of products, in which a round is cut too.
-CUT_MILD = replace(MILD, latency="interactive", ring_dim=1 << 14, depth=5)
+CUT_MILD = replace(MILD, bonus="sqrt", ring_dim=1 << 14, depth=5)
 ARMS = [[1.0, 0.2], [-0.5, 0.6]]
 
 

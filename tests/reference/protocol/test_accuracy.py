@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from helba.problems.toy import Toy
-from helba.reference.engine.noisy import NoisyScheme
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.deployment import Deployment
+from tests.reference.noisy import NoisyScheme
 from tests.reference.protocol.parties import TOY, History, Table, plan_of, require_model
 from tests.reference.protocol.talking import TalkingTable, open_table
 
 # An update after every round but the first.
 OFTEN = PlanRequest(dim=4, arms=2, horizon=200, growth=0.001)
 UPDATES = 60
-either = pytest.mark.parametrize("latency", ["single", "interactive"])
+either = pytest.mark.parametrize("bonus", ["quadratic", "sqrt"])
 
 
 def run(table: Table, *, rounds: int) -> History:
@@ -37,8 +37,8 @@ def run(table: Table, *, rounds: int) -> History:
 @pytest.mark.ckks
 @pytest.mark.slow
 @either
-def test_sixty_updates_on_ckks_stay_within_their_terms(latency: str) -> None:
-    table = open_table("ckks", request=replace(OFTEN, latency=latency))
+def test_sixty_updates_on_ckks_stay_within_their_terms(bonus: str) -> None:
+    table = open_table("ckks", request=replace(OFTEN, bonus=bonus))
     run(table, rounds=UPDATES + 1)
     assert table.server.updates >= UPDATES
     assert table.server.rejected == 0
@@ -47,9 +47,9 @@ def test_sixty_updates_on_ckks_stay_within_their_terms(latency: str) -> None:
 
 @pytest.mark.slow
 @either
-def test_horizon_of_2000_with_drawn_noise_stays_within_its_terms(latency: str) -> None:
+def test_horizon_of_2000_with_drawn_noise_stays_within_its_terms(bonus: str) -> None:
     """At the plan's own ring: errors of the size that CKKS makes, over all rounds and updates."""
-    request = replace(TOY, horizon=2000, latency=latency)
+    request = replace(TOY, horizon=2000, bonus=bonus)
     deployment = Deployment.from_plan(plan_of(request), scheme="simulate")
     table = TalkingTable(Authority(deployment, scheme=NoisyScheme()), request=request)
     history, updates, errors = History(table.settings), 0, []
@@ -70,9 +70,9 @@ def test_horizon_of_2000_with_drawn_noise_stays_within_its_terms(latency: str) -
 
 
 @either
-def test_updates_in_the_simulator_stay_within_their_terms(latency: str) -> None:
+def test_updates_in_the_simulator_stay_within_their_terms(bonus: str) -> None:
     """The residual stays where it was; a model that is off by twice the terms would be noticed."""
-    table = open_table("simulate", request=replace(OFTEN, latency=latency))
+    table = open_table("simulate", request=replace(OFTEN, bonus=bonus))
     history = run(table, rounds=25)
     assert table.server.updates >= 24
     terms, V = table.server.terms, history.design()

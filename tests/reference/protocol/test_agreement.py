@@ -9,9 +9,9 @@ from helba.bandits.schedule import UpdateSchedule
 from helba.problems.toy import Toy
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import TestReply
-from helba.reference.protocol.server import Status
+from helba.reference.protocol.serving.server import Status
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import TestReply
 from helba.reference.twin.fast import FastTwin
 from tests.engines import BOTH
 from tests.reference.protocol.parties import (

@@ -10,7 +10,7 @@ import pytest
 
 from helba.errors import InvalidInput
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.messages import Answer, Receipt
+from helba.reference.protocol.wire.messages import Answer, Receipt
 from tests.engines import BOTH
 from tests.reference.protocol.parties import MILD, TOY, History, Table, authority_of, require_arm
 
@@ -43,7 +43,7 @@ def test_ask_does_not_show_the_number_of_arms() -> None:
     """The head of an ask says the same for one arm and for three, and its ciphertext is as long."""
     table = Table(authority_of(MILD, scheme="simulate"))
     asks = [table.decode(table.ask(np.full((arms, 2), 0.3))) for arms in (1, 2, 3)]
-    assert {(ask.batch, ask.slot, len(ask.parts)) for ask in asks} == {(0, 0, 1)}
+    assert {(ask.batch, len(ask.parts)) for ask in asks} == {(0, 1)}
     loaded = [table.server._engine.vector_from_bytes(ask.parts[0]) for ask in asks]
     assert len({(vector.slots, vector.level) for vector in loaded}) == 1
 
@@ -99,14 +99,6 @@ def test_report_that_is_not_admissible_leaves_the_round_open(context: Any, rewar
     assert bandit.server.status().samples == 0
     bandit.update(np.full(2, 0.3), 0.5)
     assert bandit.server.status().samples == 1
-
-
-@pytest.mark.parametrize("slot", [-1, 1, 8])
-def test_slot_that_nobody_has_is_refused(slot: int) -> None:
-    table = Table(authority_of(MILD, scheme="simulate"))
-    with pytest.raises(InvalidInput):
-        table.ask([[0.1, 0.2]], slot=slot)
-    assert table.user._open == {}
 
 
 def test_update_without_a_round_is_refused() -> None:
@@ -175,7 +167,7 @@ def test_entry_past_what_the_sign_can_reach_is_an_overflow(scheme: str, riding: 
     for first, overflow in ((high + 0.01, True), (low - 0.01, True), (high - 1e-4, False)):
         ask = table.decode(table.ask([[0.1, 0.2], [0.2, 0.1]]))
         values = np.zeros(layout.compare_slots)
-        values[layout.opponent_stride] = first  # of two arms
+        values[layout.columns] = first  # of two arms
         part = engine.vector_to_bytes(engine.encrypt(values, level=table.deployment.round_levels))
         told = table.user.read(table.encode(Answer(round=ask.round, test=test, parts=(part,))))
         assert told.overflow is overflow

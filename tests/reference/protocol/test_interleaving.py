@@ -15,9 +15,9 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from helba.bandits.bounds import trace_growth_bound
-from helba.reference.planning.score_packing import pack_trace
-from helba.reference.protocol.messages import Receipt
+from helba.reference.planning.layout.score_packing import pack_trace
 from helba.reference.protocol.user import Recommendation, User
+from helba.reference.protocol.wire.messages import Receipt
 from tests.engines import BOTH
 from tests.reference.protocol.parties import (
     MILD,

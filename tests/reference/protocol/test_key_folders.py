@@ -16,7 +16,7 @@ from helba.service.protocol.vault import read_private
 from tests.engines import BOTH
 from tests.reference.protocol.folders import (
     WORDS,
-    Desk,
+    Players,
     enrol,
     files_of,
     insecure_authority,
@@ -38,32 +38,32 @@ def test_users_are_enrolled_play_are_revoked_and_come_back(folder: Path, scheme:
     insecure_authority(folder, scheme=scheme, users=("ann", "bob"))
     ann, bob = opened(folder, "ann"), opened(folder, "bob")
     with started(folder) as server:
-        desk = Desk(server, scheme=scheme)
-        desk.play([ann, bob], rounds=ROUNDS[scheme])
+        players = Players(server, scheme=scheme)
+        players.play([ann, bob], rounds=ROUNDS[scheme])
         learnt = server.status()
         assert (learnt.samples, learnt.users, learnt.rejected) == (ROUNDS[scheme], 2, 0)
         assert learnt.updates > 0
 
         gone = revoke_member(folder, "ann", allow_insecure=True)
         server.revoke(gone.id)
-        assert "revoked" in desk.refusal(ann)
+        assert "revoked" in players.refusal(ann)
         with pytest.raises(Refused, match="revoked"):
             server.tasks(ann.id)
         new_user(folder, "ann", home="ann-again")
         again = opened(folder, "ann", home="ann-again")
-        assert "not enrolled" in desk.refusal(again)
-        desk.play([bob], rounds=1)
+        assert "not enrolled" in players.refusal(again)
+        players.play([bob], rounds=1)
 
         user = enrol(folder, "ann", home="ann-again")
         server.enrol(read_private(enrolment_path(folder / "server", user)))
-        desk.play([again, bob], rounds=2)
-        assert "revoked" in desk.refusal(ann)
+        players.play([again, bob], rounds=2)
+        assert "revoked" in players.refusal(ann)
         state = server.save()
     with started(folder, state=state) as server:  # the folder knows it all
-        desk = Desk(server, scheme=scheme)
+        players = Players(server, scheme=scheme)
         assert server.status().users == 2
-        assert "revoked" in desk.refusal(ann)
-        desk.play([again, bob], rounds=2)
+        assert "revoked" in players.refusal(ann)
+        players.play([again, bob], rounds=2)
 
 
 @both
@@ -72,22 +72,22 @@ def test_rotation_keeps_every_decision_and_no_old_key(folder: Path, scheme: str)
     ann, bob = opened(folder, "ann"), opened(folder, "bob")
     contexts = [each.contexts for each in Toy(seed=7).rounds(4)]
     with started(folder) as server:
-        desk = Desk(server, scheme=scheme)
-        desk.play([ann, bob], rounds=ROUNDS[scheme])
-        before = [desk.choose(ann, each) for each in contexts]
+        players = Players(server, scheme=scheme)
+        players.play([ann, bob], rounds=ROUNDS[scheme])
+        before = [players.choose(ann, each) for each in contexts]
         old = files_of(folder)
         rotate_authority(folder, passphrase=WORDS, allow_insecure=True)
         server.rotate(read_private(folder / "server" / "rotation.key"))
         assert not (folder / "server" / "rotation.key").exists()
         with pytest.raises(Refused, match="rotated"):
-            desk.choose(ann, contexts[0])
+            players.choose(ann, contexts[0])
         for name in ("ann", "bob"):
             path = folder / "keys-2" / "public.key"
             update_user(folder.parent / name, path, allow_insecure=True)
         ann, bob = opened(folder, "ann"), opened(folder, "bob")
-        assert [desk.choose(ann, each) for each in contexts] == before
+        assert [players.choose(ann, each) for each in contexts] == before
         assert server.status().bits == 0
-        desk.play([bob, ann], rounds=2, seed=1)
+        players.play([bob, ann], rounds=2, seed=1)
         state = server.save()
     kept = files_of(folder)
     changed = [name for name in old if not name.endswith((".json", ".public"))]
@@ -95,9 +95,9 @@ def test_rotation_keeps_every_decision_and_no_old_key(folder: Path, scheme: str)
     for name in changed:
         assert old[name] not in kept.values(), name
     with started(folder, state=state) as server:
-        desk = Desk(server, scheme=scheme)
-        assert [desk.choose(bob, each) for each in contexts[:2]] == [
-            desk.choose(ann, each) for each in contexts[:2]
+        players = Players(server, scheme=scheme)
+        assert [players.choose(bob, each) for each in contexts[:2]] == [
+            players.choose(ann, each) for each in contexts[:2]
         ]
 
 
@@ -107,8 +107,8 @@ def test_server_folder_holds_no_secret_key(folder: Path, scheme: str) -> None:
     authority = insecure_authority(folder, scheme=scheme, users=("ann",))
     ann = opened(folder, "ann")
     with started(folder) as server:
-        desk = Desk(server, scheme=scheme)
-        desk.play([ann], rounds=2)
+        players = Players(server, scheme=scheme)
+        players.play([ann], rounds=2)
         rotated = rotate_authority(folder, passphrase=WORDS, allow_insecure=True)
         (folder / "server" / "state").write_bytes(server.save())
     tool, deployment = get_scheme(scheme), authority.deployment
@@ -160,19 +160,19 @@ def test_inward_keys_are_kept_private_and_go_with_their_user(folder: Path) -> No
     insecure_authority(folder, keys="switched", users=("ann", "bob"))
     ann, bob = opened(folder, "ann"), opened(folder, "bob")
     with started(folder) as server:
-        desk = Desk(server, scheme="simulate", keys="switched")
-        assert "has not arrived" in desk.refusal(ann)
+        players = Players(server, scheme="simulate", keys="switched")
+        assert "has not arrived" in players.refusal(ann)
         for user in (ann, bob):
             server.introduce(user.id, user.inward_key_bytes())
             path = inward_path(folder / "server", user.id)
             assert mode_of(path) == 0o600
             assert path.read_bytes()
-        desk.play([ann, bob], rounds=3)
+        players.play([ann, bob], rounds=3)
         with pytest.raises(DamagedData):
             server.introduce(ann.id, bob.inward_key_bytes())
     with started(folder) as server:
-        desk = Desk(server, scheme="simulate", keys="switched")
-        desk.play([ann, bob], rounds=2)
+        players = Players(server, scheme="simulate", keys="switched")
+        players.play([ann, bob], rounds=2)
         server.revoke(ann.id)
         assert not inward_path(folder / "server", ann.id).exists()
         assert not enrolment_path(folder / "server", ann.id).exists()
@@ -181,11 +181,11 @@ def test_inward_keys_are_kept_private_and_go_with_their_user(folder: Path) -> No
         assert not list((folder / "server" / "users").glob("*.inward"))
         server.rotate(read_private(folder / "server" / "rotation.key"))
         bob.adopt((folder / "server" / "public.key").read_bytes())
-        assert "has not arrived" in desk.refusal(bob)
+        assert "has not arrived" in players.refusal(bob)
         server.introduce(bob.id, bob.inward_key_bytes())
-        desk.play([bob], rounds=2)
+        players.play([bob], rounds=2)
     with started(folder) as server:
-        Desk(server, scheme="simulate", keys="switched").play([bob], rounds=1)
+        Players(server, scheme="simulate", keys="switched").play([bob], rounds=1)
 
 
 # -- what the server is told outlasts it
@@ -201,10 +201,10 @@ def test_server_that_is_told_by_messages_only_keeps_its_folder(folder: Path) -> 
         server.rotate(authority.rotate())
         for user in (ann, bob):
             user.adopt(authority.public_key_bytes())
-        Desk(server, scheme="simulate").play([ann, bob], rounds=2)
+        Players(server, scheme="simulate").play([ann, bob], rounds=2)
     with started(folder) as server:
         assert server.status().users == 2
-        Desk(server, scheme="simulate").play([ann, bob], rounds=2)
+        Players(server, scheme="simulate").play([ann, bob], rounds=2)
         with pytest.raises(DamagedData):
             server.enrol(b"no enrolment")
     assert len(list((folder / "server" / "users").iterdir())) == 2
@@ -232,7 +232,7 @@ def test_state_saved_before_a_rotation_comes_under_the_new_key(folder: Path) -> 
     insecure_authority(folder, users=("ann", "bob"))
     ann, bob = opened(folder, "ann"), opened(folder, "bob")
     with started(folder) as server:
-        Desk(server, scheme="simulate").play([ann, bob], rounds=4)
+        Players(server, scheme="simulate").play([ann, bob], rounds=4)
         before, state = server.status(), server.save()
     rotate_authority(folder, passphrase=WORDS, allow_insecure=True)
     public = (folder / "server" / "public.key").read_bytes()
@@ -243,7 +243,7 @@ def test_state_saved_before_a_rotation_comes_under_the_new_key(folder: Path) -> 
         assert not (folder / "server" / "previous.key").exists()
         for user in (ann, bob):
             user.adopt(public)
-        Desk(server, scheme="simulate").play([ann, bob], rounds=2)
+        Players(server, scheme="simulate").play([ann, bob], rounds=2)
         assert server.status().samples > before.samples
         state = server.save()
     with started(folder, state=state) as server:
@@ -256,4 +256,4 @@ def test_revoked_marker_wins_over_an_enrolment_that_a_crash_left(folder: Path) -
     enrolment_path(folder / "server", ann.id).with_suffix(".revoked").write_bytes(b"")
     with started(folder) as server:
         assert server.status().users == 0
-        assert "revoked" in Desk(server, scheme="simulate").refusal(ann)
+        assert "revoked" in Players(server, scheme="simulate").refusal(ann)

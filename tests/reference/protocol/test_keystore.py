@@ -100,9 +100,7 @@ def test_members_have_their_times_in_utc(tmp_path: Path, monkeypatch: pytest.Mon
     (before,) = list_members(folder)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", before.enrolled_at)
     for module in ("keystore", "authorityfiles"):
-        monkeypatch.setattr(
-            f"helba.reference.protocol.{module}.now", lambda: "2031-01-01T00:00:00Z"
-        )
+        monkeypatch.setattr(f"helba.service.protocol.{module}.now", lambda: "2031-01-01T00:00:00Z")
     new_user(folder, "bob")
     enrol(folder, "bob")
     ann, bob = list_members(folder)

@@ -14,11 +14,18 @@ from hypothesis import strategies as st
 
 from helba.errors import DamagedData, HelbaError, InvalidInput, RunFailed
 from helba.reference.planning.request import PlanRequest
-from helba.reference.protocol.codec import CUT, MAGIC, VERSION, Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.frame import DIGEST_BYTES, HEADER, LENGTH, frame, frame_bytes, unframe
-from helba.reference.protocol.lengths import HEAD_BYTES, WORKS
-from helba.reference.protocol.messages import (
+from helba.reference.protocol.wire.codec import CUT, MAGIC, VERSION, Codec
+from helba.reference.protocol.wire.frame import (
+    DIGEST_BYTES,
+    HEADER,
+    LENGTH,
+    frame,
+    frame_bytes,
+    unframe,
+)
+from helba.reference.protocol.wire.lengths import HEAD_BYTES, WORKS
+from helba.reference.protocol.wire.messages import (
     ID_BYTES,
     Answer,
     Ask,
@@ -164,7 +171,7 @@ def test_without_padding_lengths_tell_data_apart(monkeypatch: pytest.MonkeyPatch
     def bare(**arguments: Any) -> bytes:
         return frame(**{**arguments, "length": None})
 
-    monkeypatch.setattr("helba.reference.protocol.codec.frame", bare)
+    monkeypatch.setattr("helba.reference.protocol.wire.codec.frame", bare)
     table = Table(authority_of(MILD, scheme="simulate"))
     terms, contexts = table.server.terms, draw_contexts(np.random.default_rng(0), table.settings)
 
@@ -192,7 +199,7 @@ def largest() -> Iterator[Message]:
         residual=LONGEST,
         estimate_error=LONGEST,
     )
-    yield Ask(user=NAME, round=NAME, batch=MOST, slot=MOST)
+    yield Ask(user=NAME, round=NAME, batch=MOST)
     yield Answer(round=NAME, test=NAME)
     yield TestReply(user=NAME, test=NAME, positive=False)
     yield Report(user=NAME, round=NAME)

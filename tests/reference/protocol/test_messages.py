@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import DamagedData
-from helba.reference.protocol.codec import MAGIC, VERSION, Codec
-from helba.reference.protocol.frame import COVERED_BYTES, frame, frame_bytes, unframe
-from helba.reference.protocol.lengths import WORKS
-from helba.reference.protocol.messages import (
+from helba.reference.protocol.wire.codec import MAGIC, VERSION, Codec
+from helba.reference.protocol.wire.frame import COVERED_BYTES, frame, frame_bytes, unframe
+from helba.reference.protocol.wire.lengths import WORKS
+from helba.reference.protocol.wire.messages import (
     ID_BYTES,
     KINDS,
     Answer,
@@ -53,7 +53,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
         residual=reals,
         estimate_error=reals,
     ),
-    st.builds(Ask, parts=parts, user=names, round=names, batch=numbers, slot=numbers),
+    st.builds(Ask, parts=parts, user=names, round=names, batch=numbers),
     st.builds(Answer, parts=parts, round=names, test=st.none() | names),
     st.builds(TestReply, parts=parts, user=names, test=names, positive=st.booleans()),
     st.builds(Report, parts=parts, user=names, round=names),

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from helba.errors import DamagedData, InvalidInput, Refused
-from helba.reference.planning.flooding import bit_budget
+from helba.reference.planning.bounds.flooding import bit_budget
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.directory import OPEN_LINES, Directory
 from helba.reference.protocol.enrolment import SHARED_ID, Enrolment, name_key
-from helba.reference.protocol.ledger import Ledger
-from helba.reference.protocol.server import Server
+from helba.reference.protocol.serving.directory import OPEN_LINES, Directory
+from helba.reference.protocol.serving.ledger import Ledger
+from helba.reference.protocol.serving.server import Server
+from helba.reference.protocol.serving.worker import MOST_HELPERS
 from helba.reference.protocol.user import User
-from helba.reference.protocol.worker import MOST_HELPERS
 from tests.engines import BOTH
 from tests.reference.protocol.keyholders import (
     SHARED,
@@ -62,8 +62,6 @@ def test_unknown_key_is_refused_with_a_reason_and_changes_nothing() -> None:
     before = table.state()
     ask = stranger.ask([[0.5, 0.5]], terms=table.server.terms)
     assert "not enrolled" in refusal(table, table.server.receive(ask))
-    (reply,) = table.server.receive_asks([ask])
-    assert "not enrolled" in refusal(table, (reply,))
     report = stranger.report(played.round, context=[0.5, 0.5], reward=0.5)
     assert "not enrolled" in refusal(table, table.server.receive(report))
     with pytest.raises(Refused, match="not enrolled"):
@@ -227,7 +225,7 @@ def test_tasks_of_many_helpers_are_few_and_the_newest() -> None:
 
 
 def test_lines_are_closed_and_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("helba.reference.protocol.directory.OPEN_LINES", 2)
+    monkeypatch.setattr("helba.reference.protocol.serving.directory.OPEN_LINES", 2)
     assert OPEN_LINES > 2
     table = table_of()
     users = [table.new_user() for _ in range(4)]

@@ -11,9 +11,9 @@ from helba.problems.toy import Toy
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.messages import Task
-from helba.reference.protocol.server import Server
+from helba.reference.protocol.serving.server import Server
 from helba.reference.protocol.user import User
+from helba.reference.protocol.wire.messages import Task
 from helba.reference.twin.fast import FastTwin
 from helba.reference.twin.paper import PaperTwin
 from helba.service.protocol.snapshot import restore_server, save_server
@@ -28,7 +28,7 @@ BOOTSTRAP = replace(TOY, refresh="bootstrap", horizon=12)
 UNAIDED = replace(TOY, refresh="none", horizon=6)
 
 REQUESTS = {
-    "interactive": CUT_TOY,
+    "cut": CUT_TOY,
     "sqrt": SQRT,
     "paper": PAPER,
     "paper-sqrt": PAPER_SQRT,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from helba.bandits.settings import Settings
 from helba.errors import DamagedData, InvalidInput, OutOfRange, WrongVector
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.messages import (
+from helba.reference.protocol.wire.messages import (
     ID_BYTES,
     Ask,
     Receipt,
@@ -61,14 +61,6 @@ def test_ask_twice_gets_the_same_answer_and_is_one_round(scheme: str) -> None:
     assert table.server.receive(ask) == first
     assert table.state() == before
     assert table.server.round == 1
-
-
-def test_ask_twice_in_one_batch_is_one_round() -> None:
-    table = new_table()
-    ask = table.ask([[1.0, 0.0], [0.0, 0.5]])
-    assert len(table.server.receive_asks([ask, ask])) == 1
-    assert table.server.round == len(table.server.rounds) == 1
-    assert table.server.schedule.lag == 0
 
 
 def test_ask_again_after_its_report_is_refused() -> None:
@@ -227,8 +219,6 @@ class Broken:
             replace(ask, parts=(ask.parts[0][:-1],)),
             replace(ask, parts=report.parts[:1]),
             replace(ask, parts=foreign_ask.parts),
-            replace(ask, slot=1),
-            replace(ask, slot=1 << 40),
             replace(report, parts=()),
             replace(report, parts=report.parts[:-1]),
             replace(report, parts=(*report.parts[:-1], b"x")),
@@ -267,9 +257,6 @@ def test_messages_that_no_server_receives_raise() -> None:
     for data in (answer, table.server.notice()):
         with pytest.raises(DamagedData):
             table.server.receive(data)
-    ask = table.ask([[1.0, 0.0]])
-    with pytest.raises(DamagedData):
-        table.server.receive_asks([ask, answer])
     assert table.server.round == 1
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from helba.errors import DamagedData, HelbaError, Refused
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.planning.bounds.noise import NoiseModel
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.enrolment import Rotation
-from helba.reference.protocol.messages import Answer
+from helba.reference.protocol.wire.messages import Answer
 from tests.engines import BOTH
 from tests.reference.protocol.keyholders import (
     SHARED,

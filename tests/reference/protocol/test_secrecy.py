@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from helba.errors import HelbaError
-from helba.reference.circuits.argmax import Rider
+from helba.reference.circuits.comparison.argmax import Rider
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.messages import Report, TaskReply, TestReply
-from helba.reference.protocol.profile import RidingTest
-from helba.reference.protocol.work import AnswerWork
+from helba.reference.protocol.profiles.profile import RidingTest
+from helba.reference.protocol.serving.work import AnswerWork
+from helba.reference.protocol.wire.messages import Report, TaskReply, TestReply
 from helba.service.protocol.snapshot import save_server
 from tests.engines import BOTH
 from tests.reference.protocol.parties import TOY, Table, authority_of
@@ -94,8 +94,8 @@ def test_work_that_waits_prints_no_secret_of_a_test() -> None:
     server = Scene("simulate").table.server
     rider = Rider(flip=-1, noise=0.25)
     work = AnswerWork(
-        users={bytes(16): 0},
-        askers=frozenset({bytes(16)}),
+        user=bytes(16),
+        asked=bytes(16),
         model=server.model,
         round=1,
         contexts=[server.design],
@@ -123,7 +123,6 @@ def errors(table: Table) -> Iterator[HelbaError]:
         lambda: user.help(answer),
         lambda: server.receive(broken[:-1]),
         lambda: server.receive(answer),
-        lambda: server.receive_asks([broken]),
         lambda: type(deployment).from_json({**deployment.as_json(), "sign": REWARD}),
     ]
     for action in actions:
@@ -134,7 +133,7 @@ def errors(table: Table) -> Iterator[HelbaError]:
 
 def test_errors_are_one_line_without_data() -> None:
     found = list(errors(Table(authority_of(TOY, scheme="simulate"))))
-    assert len(found) == 12
+    assert len(found) == 11
     for error in found:
         text = "".join(traceback.format_exception_only(type(error), error)) + repr(error.args)
         assert "\n" not in str(error)

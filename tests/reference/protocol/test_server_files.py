@@ -16,7 +16,7 @@ from helba.service.protocol.keystore import (
 from helba.service.protocol.serverfiles import open_server, read_ledger, write_server_files
 from tests.reference.protocol.folders import (
     WORDS,
-    Desk,
+    Players,
     enrol,
     files_of,
     insecure_authority,
@@ -97,7 +97,7 @@ def test_bits_are_counted_on_after_a_new_start(folder: Path) -> None:
     insecure_authority(folder, users=("ann", "bob"))
     ann, bob = opened(folder, "ann"), opened(folder, "bob")
     with started(folder) as server:
-        Desk(server, scheme="simulate").play([ann, bob], rounds=8)
+        Players(server, scheme="simulate").play([ann, bob], rounds=8)
         first = server.status()
         state = server.save()
         saved = json.loads((folder / "server" / "ledger.json").read_bytes())
@@ -107,7 +107,7 @@ def test_bits_are_counted_on_after_a_new_start(folder: Path) -> None:
     assert set(saved["bits"]) <= {ann.id.hex(), bob.id.hex()}
     with started(folder) as server:
         assert server.status().bits == first.bits
-        Desk(server, scheme="simulate").play([ann], rounds=8)
+        Players(server, scheme="simulate").play([ann], rounds=8)
         second = server.status()
         assert second.bits > first.bits
     assert json.loads((folder / "server" / "ledger.json").read_bytes())["total"] == second.bits
@@ -118,7 +118,7 @@ def test_bits_are_counted_on_after_a_new_start(folder: Path) -> None:
 def test_bits_are_counted_although_the_server_is_killed(folder: Path) -> None:
     insecure_authority(folder, users=("ann",))
     server = started(folder)
-    Desk(server, scheme="simulate").play([opened(folder, "ann")], rounds=8)
+    Players(server, scheme="simulate").play([opened(folder, "ann")], rounds=8)
     bits = server.status().bits
     server.process.kill()
     server.process.join()
@@ -131,7 +131,7 @@ def test_bits_are_counted_although_the_server_is_killed(folder: Path) -> None:
 def test_ledger_of_another_collective_key_counts_for_users_only(folder: Path) -> None:
     insecure_authority(folder, users=("ann",))
     with started(folder) as server:
-        Desk(server, scheme="simulate").play([opened(folder, "ann")], rounds=8)
+        Players(server, scheme="simulate").play([opened(folder, "ann")], rounds=8)
         bits = server.status().bits
     assert bits > 0
     rotate(folder)
@@ -165,7 +165,7 @@ def test_folder_that_is_deleted_after_the_start_stays_away(folder: Path) -> None
     ann = opened(folder, "ann")
     with started(folder) as server:
         shutil.rmtree(folder / "server")
-        Desk(server, scheme="simulate").play([ann], rounds=2)
+        Players(server, scheme="simulate").play([ann], rounds=2)
         server.save()
         server.revoke(ann.id)
     assert not (folder / "server").exists()

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from helba.errors import DamagedData, InvalidInput, Refused, RunFailed
+from helba.errors import DamagedData, Refused, RunFailed
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.bandit import ReferenceBandit
-from helba.reference.protocol.messages import Ask
+from helba.reference.protocol.wire.messages import Ask
 from helba.service.protocol.process import ServerProcess
 from helba.service.protocol.serverfiles import write_server_files
 from tests.engines import BOTH
@@ -164,9 +163,6 @@ def test_errors_come_back_as_they_are_and_the_process_lives_on(tmp_path: Path) -
             server.receive(b"no message")
         with pytest.raises(DamagedData):
             server.receive(table.encode(Ask(user=table.user.id, round=bytes(16), batch=0)))
-        ask = table.decode(table.ask([[0.1, 0.2]]))
-        with pytest.raises(InvalidInput, match="slot"):
-            server.receive(table.encode(replace(ask, slot=7)))
         with pytest.raises(Refused, match="not enrolled"):
             server.tasks(bytes(16))
         assert server.status().round == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helba.reference.protocol import learning
+from helba.reference.protocol.serving import learning
 from helba.reference.twin.fast import FastTwin
 from helba.service.protocol.snapshot import restore_server, save_server
 from tests.reference.protocol.talking import ARMS, open_table, refusal_of
@@ -74,7 +74,7 @@ def test_computation_that_breaks_off_leaves_its_round_to_be_asked_again(
         raise RuntimeError("out of memory")
 
     with monkeypatch.context() as patched:
-        patched.setattr("helba.reference.circuits.argmax.evaluate_affine", broken)
+        patched.setattr(type(table.server._engine), "_multiply", broken)
         with pytest.raises(RuntimeError):
             table.server.receive(share)
     assert table.server.round == 0

@@ -9,13 +9,13 @@ import pytest
 
 from helba.errors import DamagedData, WrongVector
 from helba.reference.engine import EncryptedVector, Engine
-from helba.reference.engine.opening import OPENING_FLOOD, OpeningReply, OpeningRequest
-from helba.reference.protocol.jobs import JobSteps, Opening
-from helba.reference.protocol.ledger import OPENING_BITS, Ledger
-from helba.reference.protocol.messages import TaskReply
-from helba.reference.protocol.profile import Profile
-from helba.reference.protocol.work import Work
-from helba.reference.protocol.worker import Worker
+from helba.reference.engine.exchanges.opening import OPENING_FLOOD, OpeningReply, OpeningRequest
+from helba.reference.protocol.profiles.profile import Profile
+from helba.reference.protocol.serving.jobs import JobSteps, Opening
+from helba.reference.protocol.serving.ledger import OPENING_BITS, Ledger
+from helba.reference.protocol.serving.work import Work
+from helba.reference.protocol.serving.worker import Worker
+from helba.reference.protocol.wire.messages import TaskReply
 from tests.engines import BOTH
 from tests.reference.protocol.parties import TOY, Array, Table, authority_of
 

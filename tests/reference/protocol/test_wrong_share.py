@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helba.reference.protocol.fast import FastProfile
-from helba.reference.protocol.messages import TaskReply
+from helba.reference.protocol.profiles.fast import FastProfile
+from helba.reference.protocol.wire.messages import TaskReply
 from tests.engines import BOTH
 from tests.reference.protocol.parties import TOY, History, forge_share, plan_of, require_model
 from tests.reference.protocol.talking import CUT_TOY, open_table

@@ -17,7 +17,7 @@ from helba.errors import HelbaError
 from helba.service.app import make_app
 from helba.service.listen import run_app
 from helba.service.run import TenantSpec, serve
-from helba.service.settings import Batching, Limits
+from helba.service.settings import Limits
 from tests.service.app.faking import AUTHORITY_TOKEN, TOKEN, FakeTenant
 
 USER_HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -119,7 +119,6 @@ def serving(*specs: TenantSpec, **options: Any) -> Iterator[str]:
                 host="127.0.0.1",
                 port=0,
                 limits=Limits(),
-                batching=Batching(),
                 ready=urls.put,
                 stopping=stopping,
                 **options,

@@ -10,8 +10,8 @@ from typing import Any
 
 from helba.errors import DamagedData
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.frame import frame
-from helba.reference.protocol.messages import Answer, Ask, Message, Receipt, Report, Task
+from helba.reference.protocol.wire.frame import frame
+from helba.reference.protocol.wire.messages import Answer, Ask, Message, Receipt, Report, Task
 from helba.service.failure import Forbidden
 from helba.service.meter import BOUNDS, Histogram
 from helba.service.protocol.tokens import hash_token, make_token
@@ -36,7 +36,7 @@ def message_bytes(kind: type[Message], *, length: int = 256) -> bytes:
 
 
 def body_of(kind: type[Message], *, user: bytes = USER) -> bytes:
-    """What the fake's gate takes for a message of that kind."""
+    """What the fake's reader takes for a message of that kind."""
     return kind.__name__.encode() + b"|" + user + b"|payload-that-nobody-logs"
 
 
@@ -82,7 +82,7 @@ class FakeTenant:
         return token_hash == hash_token(AUTHORITY_TOKEN)
 
     def processes(self) -> dict[str, int]:
-        return {"chamber": 1 << 30, "gate": 1 << 30}  # there are no such processes
+        return {"evaluator": 1 << 30, "reader": 1 << 30}  # there are no such processes
 
     def report(self) -> dict[str, Any]:
         self._note("report")
@@ -90,9 +90,9 @@ class FakeTenant:
         parameters, settings = deployment.parameters, deployment.settings
         return {
             **{"name": self.name, "state": self.state, "engine": "simulate", "key": "ab"},
-            **{"fingerprint": deployment.fingerprint, "keys": "own", "latency": "single"},
+            **{"fingerprint": deployment.fingerprint, "keys": "own"},
             **{"refresh": "client", "security": None, "ring_dim": parameters.ring_dim},
-            **{"dim": settings.dim, "arms": settings.arms, "users": 1, "horizon": 130},
+            **{"dim": settings.dim, "arms": settings.arms, "horizon": 130},
             **{"round": 3, "samples": 2, "updates": 5, "rejected": 0, "held": 0, "enrolled": 2},
             **{"open_rounds": 4, "bits": 11, "bit_budget": 1000, "rotation_due": False},
             **{"batch": self.batch, "last_error": None, "waiting": 6, "simulated": True},
@@ -117,9 +117,9 @@ class FakeTenant:
             raise Forbidden("the message is in the name of another user than the token")
         return body
 
-    async def terms(self, user: bytes) -> tuple[bytes, int]:
-        self._note("terms", user)
-        return b"a notice", 3
+    async def terms(self) -> bytes:
+        self._note("terms")
+        return b"a notice"
 
     async def ask(self, checked: Any) -> list[bytes]:
         self._note("ask", checked)

@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 
 from helba.errors import DamagedData, InvalidInput, Unavailable
-from helba.reference.protocol.messages import Report
+from helba.reference.protocol.wire.messages import Report
 from helba.service import limit
 from helba.service.failure import TooLarge, TooMany, TooSlow
 from helba.service.front import Front
@@ -215,7 +215,7 @@ def test_rate_is_checked_before_the_body_is_read() -> None:
 
 
 @pytest.mark.parametrize("route", ["rounds", "rewards", "tests", "tasks"])
-def test_body_longer_than_any_message_does_not_reach_the_gate(route: str) -> None:
+def test_body_longer_than_any_message_does_not_reach_the_reader(route: str) -> None:
     tenant = FakeTenant()
     answer = as_user(app_of(tenant), "POST", route, content=bytes(MOST + 1))
     assert answer.status_code == 413

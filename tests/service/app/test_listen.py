@@ -140,11 +140,11 @@ def test_stop_answers_what_is_under_way_and_takes_nothing_new() -> None:
         path = f"{url}/v1/tenants/main/rounds"
         answers.append(httpx.post(path, content=ASK, headers=USER_HEADERS, timeout=SECONDS))
 
-    gate = threading.Event()
+    reader = threading.Event()
 
     class Waiting:
         async def wait(self) -> None:
-            await asyncio.get_running_loop().run_in_executor(None, gate.wait, SECONDS)
+            await asyncio.get_running_loop().run_in_executor(None, reader.wait, SECONDS)
 
     tenant.answering = Waiting()  # type: ignore[assignment]
     with listening(app) as (url, stopping):
@@ -162,7 +162,7 @@ def test_stop_answers_what_is_under_way_and_takes_nothing_new() -> None:
 
         wait_until(is_closed)
         assert not answers
-        gate.set()
+        reader.set()
         thread.join(SECONDS)
     assert [each.status_code for each in answers] == [200]
 

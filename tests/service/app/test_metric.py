@@ -5,7 +5,7 @@ import os
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from helba.reference.protocol.messages import Report
+from helba.reference.protocol.wire.messages import Report
 from helba.service.meter import BOUNDS
 from helba.service.metric import Metrics
 from tests.service.app.calling import app_of, as_user, call
@@ -81,12 +81,12 @@ def test_metrics_show_the_report_of_a_tenant(state: str, up: int) -> None:
 def test_metrics_show_what_processes_use() -> None:
     tenant = FakeTenant()
     me = os.getpid()
-    tenant.processes = lambda: {"chamber": me, "gate": 1 << 30}  # type: ignore[method-assign]
+    tenant.processes = lambda: {"evaluator": me, "reader": 1 << 30}  # type: ignore[method-assign]
     values = values_of(Metrics({"main": tenant}).as_text().decode())
-    for name in ("front", "chamber-main"):
+    for name in ("front", "evaluator-main"):
         assert values["helba_cpu_seconds_total", (("process", name),)] > 0
         assert values["helba_resident_bytes", (("process", name),)] > 1 << 20
-    assert ("helba_resident_bytes", (("process", "gate-main"),)) not in values
+    assert ("helba_resident_bytes", (("process", "reader-main"),)) not in values
 
 
 def test_metrics_of_a_tenant_that_knows_nothing_yet_are_zero() -> None:

@@ -14,7 +14,7 @@ from helba.errors import HelbaError, InvalidInput, RunFailed
 from helba.service import run
 from helba.service.protocol.files import DEPLOYMENT
 from helba.service.run import LOCK, STORE, TenantSpec, hold_folder, serve
-from helba.service.settings import Batching, Limits
+from helba.service.settings import Limits
 from tests.service.app.calling import SECONDS, serving, wait_until
 from tests.service.app.faking import FakeTenant
 from tests.service.app.test_listen import fail_if_ready
@@ -149,7 +149,7 @@ def test_authoritys_folder_names_the_one_that_is_meant(tmp_path: Path) -> None:
 
 def test_port_that_is_taken_starts_no_tenant(tmp_path: Path, opened) -> None:
     (spec,) = specs_in(tmp_path, "one")
-    options: dict[str, Any] = {"limits": Limits(), "batching": Batching(), "ready": fail_if_ready}
+    options: dict[str, Any] = {"limits": Limits(), "ready": fail_if_ready}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RunFailed, match="cannot listen"):

@@ -95,10 +95,9 @@ def test_command_names_tenants(told, capsys) -> None:
 
 def test_command_hands_limits_on(told) -> None:
     invoke(
-        *("d", "--batch", "4", "--batch-wait", "0.5", "--rate", "2.5", "--burst", "7"),
+        *("d", "--rate", "2.5", "--burst", "7"),
         *("--open-rounds", "9", "--port", "0"),
     )
-    assert (told["batching"].size, told["batching"].wait_seconds) == (4, 0.5)
     limits = told["limits"]
     assert (limits.rate_per_second, limits.burst, limits.most_open_rounds) == (2.5, 7, 9)
 
@@ -147,8 +146,6 @@ def test_command_warns_where_others_can_read(told, host: str, capsys) -> None:
         ("d", "--log-level", "loud"),
         ("d", "--rate", "0"),
         ("d", "--burst", "0"),
-        ("d", "--batch", "0"),
-        ("d", "--batch-wait", "-1"),
         ("a b=d",),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from helba.errors import DamagedData, InvalidInput, Refused, RunFailed, Unavailable
-from helba.reference.protocol.messages import (
+from helba.reference.protocol.wire.messages import (
     Answer,
     Ask,
     Receipt,
@@ -31,13 +31,12 @@ from tests.service.app.faking import (
 BYTES = {"Content-Type": "application/octet-stream"}
 
 
-def test_terms_are_a_notice_with_leased_slots() -> None:
+def test_terms_are_a_notice() -> None:
     tenant = FakeTenant()
     answer = as_user(app_of(tenant), "POST", "terms")
     assert (answer.status_code, answer.content) == (200, b"a notice")
-    assert answer.headers["helba-slot"] == "3"
     assert answer.headers["content-type"] == "application/octet-stream"
-    assert tenant.calls == [("terms", USER)]
+    assert tenant.calls == [("terms",)]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_terms_are_a_notice_with_leased_slots() -> None:
         ("tasks", TaskReply, "task_reply", []),
     ],
 )
-def test_message_passes_the_gate_before_it_acts(route, kind, method, sent) -> None:
+def test_message_passes_the_reader_before_it_acts(route, kind, method, sent) -> None:
     tenant = FakeTenant()
     answer = as_user(app_of(tenant), "POST", route, content=body_of(kind), headers=BYTES)
     assert answer.status_code == 200
@@ -180,10 +179,10 @@ def test_message_in_the_name_of_another_user_is_forbidden() -> None:
         (DamagedData("the message is none"), 400),
         (Forbidden("revoked"), 403),
         (TooMany(3.2), 429),
-        (Unavailable("the gate is being started"), 503),
+        (Unavailable("the reader is being started"), 503),
     ],
 )
-def test_gate_says_why_a_message_does_not_pass(error: Exception, status: int) -> None:
+def test_reader_says_why_a_message_does_not_pass(error: Exception, status: int) -> None:
     tenant = FakeTenant()
     tenant.failing = {"check": error}
     answer = as_user(app_of(tenant), "POST", "rounds", content=ASK)

@@ -13,7 +13,7 @@ import httpx
 from helba.reference.engine import get_scheme
 from helba.reference.protocol.deployment import Deployment
 from helba.service.authority.app import AuthoritySettings
-from helba.service.authority.desk import Desk
+from helba.service.authority.enroller import Enroller
 from helba.service.authority.run import ServerAddress, serve_authority
 from helba.service.protocol.authorityfiles import SERVER
 from helba.service.protocol.authoritystate import collective_id
@@ -36,11 +36,11 @@ def new_hash() -> str:
     return hash_token(make_token("user"))
 
 
-def open_desk(folder: Path, *, scheme: str = "simulate", **options: Any) -> Desk:
-    """The desk of the authority in `folder`, which is made if it is not there."""
+def open_enroller(folder: Path, *, scheme: str = "simulate", **options: Any) -> Enroller:
+    """The enroller of the authority in `folder`, which is made if it is not there."""
     if not folder.exists():
         insecure_authority(folder, scheme=scheme)
-    return Desk(folder, passphrase=WORDS, allow_insecure=True, **options)
+    return Enroller(folder, passphrase=WORDS, allow_insecure=True, **options)
 
 
 def code_for(folder: Path, name: str, *, days: float = 7.0) -> str:
@@ -48,20 +48,22 @@ def code_for(folder: Path, name: str, *, days: float = 7.0) -> str:
     return code
 
 
-def fake_server(desk: Desk) -> FakeServer:
-    """A server that was given the folder that the desk wrote for it."""
-    text = read_authority_hash(desk.folder / SERVER)
+def fake_server(enroller: Enroller) -> FakeServer:
+    """A server that was given the folder that the enroller wrote for it."""
+    text = read_authority_hash(enroller.folder / SERVER)
     assert text is not None
-    return FakeServer(desk.deployment, key=collective_id(desk.folder), authority_hash=text)
+    return FakeServer(enroller.deployment, key=collective_id(enroller.folder), authority_hash=text)
 
 
 @contextmanager
-def serving(desk: Desk, *, server: str = NOWHERE, **settings: Any) -> Iterator[httpx.Client]:
+def serving(
+    enroller: Enroller, *, server: str = NOWHERE, **settings: Any
+) -> Iterator[httpx.Client]:
     """A client of the authority's HTTP."""
     chosen = AuthoritySettings(server_url=server, tenant="main", **settings)
 
     def run(**options: Any) -> None:
-        serve_authority(desk, server=ServerAddress(url=server), settings=chosen, **options)
+        serve_authority(enroller, server=ServerAddress(url=server), settings=chosen, **options)
 
     with on_air(run) as url, httpx.Client(base_url=url, timeout=30.0, trust_env=False) as client:
         yield client

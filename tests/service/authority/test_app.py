@@ -28,7 +28,7 @@ from tests.service.authority.office import (
     code_for,
     fake_server,
     new_hash,
-    open_desk,
+    open_enroller,
     public_key_of,
     serving,
     wait_until,
@@ -48,10 +48,10 @@ def require_problem(answer: httpx.Response, status: int, words: str = "") -> Non
 
 
 def test_public_parts_are_those_of_the_folder(folder: Path) -> None:
-    desk = open_desk(folder)
-    with serving(desk) as client:
+    enroller = open_enroller(folder)
+    with serving(enroller) as client:
         found = Deployment.from_json(client.get("/v1/deployment").json(), allow_insecure=True)
-        assert found == desk.deployment
+        assert found == enroller.deployment
         for _ in range(2):
             answer = client.get("/v1/public-key")
             assert answer.headers["content-type"] == "application/octet-stream"
@@ -66,9 +66,9 @@ def test_public_parts_are_those_of_the_folder(folder: Path) -> None:
 
 
 def test_health_says_whether_the_server_is_in_step(folder: Path) -> None:
-    desk, port = open_desk(folder), free_port()
-    server = fake_server(desk)
-    with serving(desk, server=f"http://127.0.0.1:{port}") as client:
+    enroller, port = open_enroller(folder), free_port()
+    server = fake_server(enroller)
+    with serving(enroller, server=f"http://127.0.0.1:{port}") as client:
         wait_until(lambda: client.get("/v1/health").json()["server"] == "away")
         with server.serving(port=port):
             wait_until(lambda: client.get("/v1/health").json()["server"] == "in step")
@@ -82,9 +82,9 @@ def test_health_says_whether_the_server_is_in_step(folder: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["simulate", pytest.param("ckks", marks=pytest.mark.ckks)])
 def test_user_is_enrolled_and_the_server_has_it(folder: Path, scheme: str) -> None:
-    desk = open_desk(folder, scheme=scheme, open=True)
-    server, key, text = fake_server(desk), public_key_of(desk.deployment), new_hash()
-    with server.serving() as url, serving(desk, server=url) as client:
+    enroller = open_enroller(folder, scheme=scheme, open=True)
+    server, key, text = fake_server(enroller), public_key_of(enroller.deployment), new_hash()
+    with server.serving() as url, serving(enroller, server=url) as client:
         answers = [ask(client, "ann", public_key=key, token_hash=text) for _ in range(2)]
         user = describe_key(key).owner.hex()
         for answer in answers:
@@ -100,14 +100,14 @@ def test_user_is_enrolled_and_the_server_has_it(folder: Path, scheme: str) -> No
         assert server.calls == ["PUT"]
         assert client.get(answers[0].headers["location"]).json() == {"delivered": True}
         assert "helba_authority_enrolments_total 2.0" in client.get("/metrics").text
-        wrong = public_key_of(desk.deployment)
+        wrong = public_key_of(enroller.deployment)
         require_problem(ask(client, "ann", public_key=wrong), 409, "another key")
 
 
 def test_user_is_accepted_while_the_server_is_away(folder: Path) -> None:
-    desk, port = open_desk(folder, open=True), free_port()
-    server, key = fake_server(desk), public_key_of(desk.deployment)
-    with serving(desk, server=f"http://127.0.0.1:{port}") as client:
+    enroller, port = open_enroller(folder, open=True), free_port()
+    server, key = fake_server(enroller), public_key_of(enroller.deployment)
+    with serving(enroller, server=f"http://127.0.0.1:{port}") as client:
         answer = ask(client, "ann", public_key=key)
         assert (answer.status_code, answer.json()["delivered"]) == (202, False)
         place = answer.headers["location"]
@@ -120,11 +120,11 @@ def test_user_is_accepted_while_the_server_is_away(folder: Path) -> None:
         require_problem(client.get("/v1/enrolments/00"), 400, "hexadecimal")
 
 
-def test_invitation_is_needed_unless_the_desk_is_open(folder: Path) -> None:
-    desk = open_desk(folder)
-    server, key = fake_server(desk), public_key_of(desk.deployment)
+def test_invitation_is_needed_unless_the_enroller_is_open(folder: Path) -> None:
+    enroller = open_enroller(folder)
+    server, key = fake_server(enroller), public_key_of(enroller.deployment)
     code, other = code_for(folder, "ann"), code_for(folder, "bob")
-    with server.serving() as url, serving(desk, server=url) as client:
+    with server.serving() as url, serving(enroller, server=url) as client:
         answer = ask(client, "ann", public_key=key)
         require_problem(answer, 401, "an invitation is needed")
         assert answer.headers["www-authenticate"] == "Bearer"
@@ -140,19 +140,19 @@ def test_invitation_is_needed_unless_the_desk_is_open(folder: Path) -> None:
         require_problem(ask(client, "ann", public_key=key[:-1], code=code), 400)
         for _ in range(2):
             assert ask(client, "ann", public_key=key, code=code).status_code == 201
-        thief = public_key_of(desk.deployment)
+        thief = public_key_of(enroller.deployment)
         require_problem(ask(client, "ann", public_key=thief, code=code), 409, "another key")
         over = code_for(folder, "bob", days=1e-9)
         require_problem(ask(client, "bob", public_key=thief, code=over), 403, "ended at")
-    assert [each.name for each in desk.records()] == ["ann"]
+    assert [each.name for each in enroller.records()] == ["ann"]
 
 
 def test_many_enrol_at_once_and_each_is_delivered(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server = fake_server(desk)
-    keys = [public_key_of(desk.deployment) for _ in range(12)]
+    enroller = open_enroller(folder, open=True)
+    server = fake_server(enroller)
+    keys = [public_key_of(enroller.deployment) for _ in range(12)]
     found: list[httpx.Response] = []
-    with server.serving() as url, serving(desk, server=url) as client:
+    with server.serving() as url, serving(enroller, server=url) as client:
         threads = [
             threading.Thread(
                 target=lambda n=number, key=key: found.append(
@@ -173,8 +173,8 @@ def test_many_enrol_at_once_and_each_is_delivered(folder: Path) -> None:
 
 
 def test_document_says_what_is_sent_and_taken(folder: Path) -> None:
-    desk = open_desk(folder)
-    with serving(desk) as client:
+    enroller = open_enroller(folder)
+    with serving(enroller) as client:
         document = client.get("/v1/openapi.json").json()
         schemathesis.openapi.from_dict(document).validate()
         paths = document["paths"]
@@ -204,7 +204,7 @@ def test_document_says_what_is_sent_and_taken(folder: Path) -> None:
 
 
 def test_responses_have_the_headers_of_the_service(folder: Path) -> None:
-    with serving(open_desk(folder)) as client:
+    with serving(open_enroller(folder)) as client:
         for path in ("/v1/health", "/v1/nothing", "/v1/public-key"):
             headers = client.get(path).headers
             assert headers["x-content-type-options"] == "nosniff"
@@ -212,7 +212,7 @@ def test_responses_have_the_headers_of_the_service(folder: Path) -> None:
 
 
 def test_slash_at_the_end_leads_nowhere(folder: Path) -> None:
-    with serving(open_desk(folder)) as client:
+    with serving(open_enroller(folder)) as client:
         require_problem(client.get("/v1/health/"), 404)
 
 
@@ -220,18 +220,18 @@ def test_slash_at_the_end_leads_nowhere(folder: Path) -> None:
 
 
 def test_address_that_gets_the_key_too_often_waits(folder: Path) -> None:
-    with serving(open_desk(folder), rate_per_second=0.01, burst=2) as client:
+    with serving(open_enroller(folder), rate_per_second=0.01, burst=2) as client:
         codes = [client.get("/v1/public-key").status_code for _ in range(3)]
         assert codes == [200, 200, 429]
         assert client.get("/v1/server").status_code == 200
 
 
 def test_bodies_that_are_no_key_are_turned_away(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    key = public_key_of(desk.deployment)
-    most = desk.most_key_bytes
+    enroller = open_enroller(folder, open=True)
+    key = public_key_of(enroller.deployment)
+    most = enroller.most_key_bytes
     assert len(key) < most < 1 << 20
-    with serving(desk) as client:
+    with serving(enroller) as client:
         for bad in (b"", b"\0" * 100, key[:-1], key + b"\0", b"\0" * most):
             require_problem(ask(client, "ann", public_key=bad), 400)
         require_problem(ask(client, "ann", public_key=b"\0" * (most + 1)), 413, str(most))
@@ -242,26 +242,26 @@ def test_bodies_that_are_no_key_are_turned_away(folder: Path) -> None:
         headers = {"Helba-Token-Sha256": new_hash(), "Content-Type": "text/plain"}
         answer = client.post("/v1/enrolments?name=ann", content=key, headers=headers)
         require_problem(answer, 415)
-    assert desk.records() == []
+    assert enroller.records() == []
 
 
 def test_body_is_not_waited_for_of_who_is_not_invited(folder: Path) -> None:
-    desk = open_desk(folder)
+    enroller = open_enroller(folder)
     head = (
         "POST /v1/enrolments?name=ann HTTP/1.1\r\nHost: here\r\nContent-Length: 1000\r\n"
         f"Helba-Token-Sha256: {new_hash()}\r\n\r\n"
     )
-    with serving(desk) as client:
+    with serving(enroller) as client:
         place = ("127.0.0.1", client.base_url.port)
         with socket.create_connection(place, timeout=10.0) as connection:
             connection.sendall(head.encode())
             assert connection.recv(1 << 12).startswith(b"HTTP/1.1 401 ")
-    assert desk.records() == []
+    assert enroller.records() == []
 
 
 def test_address_that_asks_too_often_waits(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    with serving(desk, rate_per_second=0.01, burst=2) as client:
+    enroller = open_enroller(folder, open=True)
+    with serving(enroller, rate_per_second=0.01, burst=2) as client:
         for _ in range(2):
             require_problem(ask(client, "ann", public_key=b""), 400)
         answer = ask(client, "ann", public_key=b"")
@@ -271,9 +271,9 @@ def test_address_that_asks_too_often_waits(folder: Path) -> None:
 
 
 def test_folder_that_is_locked_for_long_is_unavailable(folder: Path) -> None:
-    desk = open_desk(folder, open=True, wait_seconds=0.1)
-    key = public_key_of(desk.deployment)
-    with serving(desk) as client:
+    enroller = open_enroller(folder, open=True, wait_seconds=0.1)
+    key = public_key_of(enroller.deployment)
+    with serving(enroller) as client:
         with locked(folder):
             answer = ask(client, "ann", public_key=key)
         require_problem(answer, 503, "another command")
@@ -283,10 +283,10 @@ def test_folder_that_is_locked_for_long_is_unavailable(folder: Path) -> None:
 
 
 def test_fault_of_the_folder_is_told_by_reference_only(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    key = public_key_of(desk.deployment)
+    enroller = open_enroller(folder, open=True)
+    key = public_key_of(enroller.deployment)
     (folder / "members.json").write_text("nonsense")
-    with serving(desk) as client:
+    with serving(enroller) as client:
         answer = ask(client, "ann", public_key=key)
         require_problem(answer, 500, "the log has it")
         assert str(folder) not in answer.text
@@ -296,15 +296,15 @@ def test_fault_of_the_folder_is_told_by_reference_only(folder: Path) -> None:
 
 
 def test_secrets_are_in_no_log_and_no_response(folder: Path) -> None:
-    desk = open_desk(folder)
-    server, key = fake_server(desk), public_key_of(desk.deployment)
+    enroller = open_enroller(folder)
+    server, key = fake_server(enroller), public_key_of(enroller.deployment)
     code, wrong, token = code_for(folder, "ann"), make_token("invitation"), make_token("user")
     stream = StringIO()
     loggers = [logging.getLogger(name) for name in ("helba.service", *LIBRARIES)]
     before = [(each, each.handlers[:], each.level, each.propagate) for each in loggers]
     configure_logs("debug", stream)
     try:
-        with server.serving() as url, serving(desk, server=url) as client:
+        with server.serving() as url, serving(enroller, server=url) as client:
             answers = [
                 ask(client, "ann", public_key=key, token_hash=hash_token(token), code=wrong),
                 ask(client, "ann", public_key=key, token_hash=hash_token(token), code=code),
@@ -320,6 +320,6 @@ def test_secrets_are_in_no_log_and_no_response(folder: Path) -> None:
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert {"request", "enrolled", "delivered"} <= {line["event"] for line in lines}
     told = stream.getvalue() + "".join(f"{each.headers} {each.text}" for each in answers)
-    hashes = [hash_token(each) for each in (code, token, desk.token)]
-    for secret in (code, wrong, token, desk.token, WORDS, *hashes):
+    hashes = [hash_token(each) for each in (code, token, enroller.token)]
+    for secret in (code, wrong, token, enroller.token, WORDS, *hashes):
         assert secret not in told

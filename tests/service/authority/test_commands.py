@@ -11,7 +11,7 @@ import pytest
 from helba.cli import main
 from helba.cli.service.authority import app
 from helba.errors import InvalidInput, RunFailed
-from helba.service.authority.desk import Desk
+from helba.service.authority.enroller import Enroller
 from helba.service.protocol.authorityfiles import SERVER
 from helba.service.protocol.keystore import revoke_member
 from helba.service.protocol.tokens import read_token_hashes
@@ -50,18 +50,18 @@ def test_invite_prints_a_code_that_enrols_once(made: Path, capsys: Any) -> None:
     assert not any(code.encode() in data for data in files_of(made).values())
     other = ask(capsys, "invite", made, "bob")
     assert set(other) == {"name", "invitation", "expires_at"}
-    desk = Desk(made, passphrase=WORDS)
+    enroller = Enroller(made, passphrase=WORDS)
     for name, invitation in (("ann", code), ("bob", other["invitation"])):
-        key = public_key_of(desk.deployment)
-        desk.enrol(name, public_key=key, token_hash=new_hash(), invitation=invitation)
-    assert [each.name for each in desk.records()] == ["ann", "bob"]
+        key = public_key_of(enroller.deployment)
+        enroller.enrol(name, public_key=key, token_hash=new_hash(), invitation=invitation)
+    assert [each.name for each in enroller.records()] == ["ann", "bob"]
 
 
 def test_sync_says_what_the_server_was_told(made: Path, capsys: Any) -> None:
-    desk = Desk(made, passphrase=WORDS, open=True)
-    key = public_key_of(desk.deployment)
-    user = desk.enrol("ann", public_key=key, token_hash=new_hash()).id
-    server = fake_server(desk)
+    enroller = Enroller(made, passphrase=WORDS, open=True)
+    key = public_key_of(enroller.deployment)
+    user = enroller.enrol("ann", public_key=key, token_hash=new_hash()).id
+    server = fake_server(enroller)
     with server.serving() as url:
         first = ask(capsys, "sync", made, "--server", url)
         assert (first["enrolled"], first["revoked"], first["users"]) == (["ann"], [], 1)

@@ -11,7 +11,7 @@ import pytest
 from helba.errors import InvalidInput, Refused, RunFailed, Unavailable
 from helba.service.authority.courier import Courier
 from helba.service.authority.delivery import deliver
-from helba.service.authority.desk import Desk
+from helba.service.authority.enroller import Enroller
 from helba.service.authority.link import Link, require_safe_url
 from helba.service.authority.run import ServerAddress, deliver_once
 from helba.service.protocol.authorityfiles import SERVER
@@ -26,27 +26,27 @@ from tests.service.authority.office import (
     NOWHERE,
     fake_server,
     new_hash,
-    open_desk,
+    open_enroller,
     public_key_of,
     wait_until,
 )
 
 
-def take(desk: Desk, name: str) -> str:
+def take(enroller: Enroller, name: str) -> str:
     """Enrol somebody; its id as the server has it."""
-    key = public_key_of(desk.deployment)
-    return desk.enrol(name, public_key=key, token_hash=new_hash()).id.hex()
+    key = public_key_of(enroller.deployment)
+    return enroller.enrol(name, public_key=key, token_hash=new_hash()).id.hex()
 
 
-def told(desk: Desk) -> dict[str, str]:
+def told(enroller: Enroller) -> dict[str, str]:
     """What the server should have."""
-    return {user.hex(): text for user, text in read_token_hashes(desk.folder / SERVER).items()}
+    return {user.hex(): text for user, text in read_token_hashes(enroller.folder / SERVER).items()}
 
 
 @contextmanager
-def linked(desk: Desk, server: FakeServer) -> Iterator[Link]:
+def linked(enroller: Enroller, server: FakeServer) -> Iterator[Link]:
     with server.serving() as url:
-        link = Link(url, tenant="main", token=desk.token)
+        link = Link(url, tenant="main", token=enroller.token)
         try:
             yield link
         finally:
@@ -54,8 +54,8 @@ def linked(desk: Desk, server: FakeServer) -> Iterator[Link]:
 
 
 @contextmanager
-def on_the_way(desk: Desk, *, url: str) -> Iterator[Courier]:
-    courier = Courier(desk.folder, link=Link(url, tenant="main", token=desk.token))
+def on_the_way(enroller: Enroller, *, url: str) -> Iterator[Courier]:
+    courier = Courier(enroller.folder, link=Link(url, tenant="main", token=enroller.token))
     courier.start()
     try:
         yield courier
@@ -67,34 +67,34 @@ def on_the_way(desk: Desk, *, url: str) -> Iterator[Courier]:
 
 
 def test_delivery_tells_what_is_new_and_nothing_twice(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server = fake_server(desk)
-    with linked(desk, server) as link:
-        ann, bob = take(desk, "ann"), take(desk, "bob")
+    enroller = open_enroller(folder, open=True)
+    server = fake_server(enroller)
+    with linked(enroller, server) as link:
+        ann, bob = take(enroller, "ann"), take(enroller, "bob")
         first = deliver(folder, link=link)
         assert (set(first.enrolled), first.revoked, first.left) == ({"ann", "bob"}, (), {})
-        assert server.enrolled == told(desk)
+        assert server.enrolled == told(enroller)
         assert set(server.enrolled) == {ann, bob}
         assert not deliver(folder, link=link).changed
         assert server.calls == ["PUT", "PUT"]
 
 
 def test_delivery_tells_a_new_token(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server, key = fake_server(desk), public_key_of(desk.deployment)
-    with linked(desk, server) as link:
+    enroller = open_enroller(folder, open=True)
+    server, key = fake_server(enroller), public_key_of(enroller.deployment)
+    with linked(enroller, server) as link:
         for _ in range(2):
             text = new_hash()
-            user = desk.enrol("ann", public_key=key, token_hash=text).id
+            user = enroller.enrol("ann", public_key=key, token_hash=text).id
             assert deliver(folder, link=link).enrolled == ("ann",)
             assert server.enrolled == {user.hex(): text}
 
 
 def test_delivery_tells_who_was_revoked_on_disk(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server = fake_server(desk)
-    with linked(desk, server) as link:
-        ann, bob = take(desk, "ann"), take(desk, "bob")
+    enroller = open_enroller(folder, open=True)
+    server = fake_server(enroller)
+    with linked(enroller, server) as link:
+        ann, bob = take(enroller, "ann"), take(enroller, "bob")
         deliver(folder, link=link)
         revoke_member(folder, "ann", allow_insecure=True)
         assert deliver(folder, link=link).revoked == (bytes.fromhex(ann),)
@@ -104,10 +104,10 @@ def test_delivery_tells_who_was_revoked_on_disk(folder: Path) -> None:
 
 def test_delivery_repeats_a_revocation_once_to_a_server_that_read_it_on_disk(folder: Path) -> None:
     """Such a server says that the user is gone, and still has it in memory."""
-    desk = open_desk(folder, open=True)
-    server = fake_server(desk)
-    with linked(desk, server) as link:
-        ann = take(desk, "ann")
+    enroller = open_enroller(folder, open=True)
+    server = fake_server(enroller)
+    with linked(enroller, server) as link:
+        ann = take(enroller, "ann")
         deliver(folder, link=link)
         revoke_member(folder, "ann", allow_insecure=True)
         del server.enrolled[ann]
@@ -119,13 +119,13 @@ def test_delivery_repeats_a_revocation_once_to_a_server_that_read_it_on_disk(fol
 
 
 def test_rotation_goes_first_and_waits_no_longer(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server, waiting = fake_server(desk), folder / SERVER / "rotation.key"
-    with linked(desk, server) as link:
-        ann = take(desk, "ann")
+    enroller = open_enroller(folder, open=True)
+    server, waiting = fake_server(enroller), folder / SERVER / "rotation.key"
+    with linked(enroller, server) as link:
+        ann = take(enroller, "ann")
         deliver(folder, link=link)
         rotate(folder)
-        bob = take(desk, "bob")
+        bob = take(enroller, "bob")
         assert waiting.exists()
         outcome = deliver(folder, link=link)
         assert (outcome.rotated, outcome.enrolled) == (True, ("bob",))
@@ -137,37 +137,37 @@ def test_rotation_goes_first_and_waits_no_longer(folder: Path) -> None:
         assert not (folder / SERVER / "previous.key").exists()
         rotate(folder)  # which a rotation that waits would forbid
         assert deliver(folder, link=link).rotated
-        assert server.enrolled == told(desk)
+        assert server.enrolled == told(enroller)
 
 
 def test_rotation_that_was_taken_unheard_is_sent_again_before_it_is_dropped(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server = fake_server(desk)
+    enroller = open_enroller(folder, open=True)
+    server = fake_server(enroller)
     rotate(folder)
     server.key = collective_id(folder)  # it has it, and the answer was lost
-    with linked(desk, server) as link:
+    with linked(enroller, server) as link:
         assert not deliver(folder, link=link).rotated
         assert server.calls == ["PUT"]
         assert not (folder / SERVER / "rotation.key").exists()
 
 
 def test_server_under_a_foreign_key_is_refused(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server = fake_server(desk)
+    enroller = open_enroller(folder, open=True)
+    server = fake_server(enroller)
     server.key = bytes(16)
-    take(desk, "ann")
-    with linked(desk, server) as link, pytest.raises(Refused, match="no rotation waits"):
+    take(enroller, "ann")
+    with linked(enroller, server) as link, pytest.raises(Refused, match="no rotation waits"):
         deliver(folder, link=link)
     assert not server.enrolled
 
 
 def test_users_without_a_token_wait_and_do_not_hold_up_others(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server = fake_server(desk)
+    enroller = open_enroller(folder, open=True)
+    server = fake_server(enroller)
     new_user(folder, "ann")
     enrol(folder, "ann")
-    with linked(desk, server) as link:
-        bob = take(desk, "bob")
+    with linked(enroller, server) as link:
+        bob = take(enroller, "bob")
         outcome = deliver(folder, link=link)
         assert (outcome.waiting, outcome.enrolled) == (("ann",), ("bob",))
         assert set(server.enrolled) == {bob}
@@ -176,9 +176,9 @@ def test_users_without_a_token_wait_and_do_not_hold_up_others(folder: Path) -> N
 def test_user_whom_the_server_refuses_does_not_hold_up_others(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = open_desk(folder, open=True)
-    server = fake_server(desk)
-    ann, bob = take(desk, "ann"), take(desk, "bob")
+    enroller = open_enroller(folder, open=True)
+    server = fake_server(enroller)
+    ann, bob = take(enroller, "ann"), take(enroller, "bob")
     honest = Link.enrol
 
     def enrol_some(self: Link, user: bytes, **options: object) -> None:
@@ -187,15 +187,15 @@ def test_user_whom_the_server_refuses_does_not_hold_up_others(
         honest(self, user, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Link, "enrol", enrol_some)
-    with linked(desk, server) as link:
+    with linked(enroller, server) as link:
         outcome = deliver(folder, link=link)
     assert (dict(outcome.left), set(server.enrolled)) == ({"ann": "not her"}, {bob})
 
 
 def test_server_that_does_not_know_the_token_is_told_nothing(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server = fake_server(desk)
-    take(desk, "ann")
+    enroller = open_enroller(folder, open=True)
+    server = fake_server(enroller)
+    take(enroller, "ann")
     with server.serving() as url:
         stranger = Link(url, tenant="main", token=make_token("authority"))
         with pytest.raises(Refused, match=r"authority\.sha256"):
@@ -205,22 +205,25 @@ def test_server_that_does_not_know_the_token_is_told_nothing(folder: Path) -> No
 
 
 def test_server_that_is_away_or_busy_is_unavailable(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server = fake_server(desk)
+    enroller = open_enroller(folder, open=True)
+    server = fake_server(enroller)
     server.refusal = Unavailable("starting")
-    away = Link(NOWHERE, tenant="main", token=desk.token)
+    away = Link(NOWHERE, tenant="main", token=enroller.token)
     with pytest.raises(Unavailable, match="cannot be reached"):
         deliver(folder, link=away)
     away.close()
-    with linked(desk, server) as link, pytest.raises(Unavailable, match="answers 503: starting"):
+    with (
+        linked(enroller, server) as link,
+        pytest.raises(Unavailable, match="answers 503: starting"),
+    ):
         deliver(folder, link=link)
 
 
 def test_what_answers_otherwise_is_no_server(folder: Path) -> None:
-    desk = open_desk(folder)
-    server = fake_server(desk)
+    enroller = open_enroller(folder)
+    server = fake_server(enroller)
     with server.serving() as url:
-        lost = Link(url, tenant="other", token=desk.token)
+        lost = Link(url, tenant="other", token=enroller.token)
         with pytest.raises(Refused, match="answers 404"):
             deliver(folder, link=lost)
         lost.close()
@@ -247,18 +250,18 @@ def test_addresses_that_would_show_keys_to_others_are_refused() -> None:
 
 
 def test_sync_delivers_once_without_a_passphrase(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server, user = fake_server(desk), take(desk, "ann")
+    enroller = open_enroller(folder, open=True)
+    server, user = fake_server(enroller), take(enroller, "ann")
     with server.serving() as url:
         outcome = deliver_once(folder, server=ServerAddress(url=url), allow_insecure=True)
     assert (outcome.enrolled, set(server.enrolled)) == (("ann",), {user})
 
 
 def test_server_folder_elsewhere_knows_the_authority(folder: Path) -> None:
-    desk = open_desk(folder)
+    enroller = open_enroller(folder)
     out = folder.parent / "out"
     write_server_folder(folder, passphrase=WORDS, out=out, allow_insecure=True)
-    assert read_authority_hash(out) == read_authority_hash(desk.server) is not None
+    assert read_authority_hash(out) == read_authority_hash(enroller.server) is not None
     assert not (out / "server.token").exists()
 
 
@@ -266,18 +269,18 @@ def test_server_folder_elsewhere_knows_the_authority(folder: Path) -> None:
 
 
 def test_courier_brings_a_server_in_step_that_was_away(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server, port = fake_server(desk), free_port()
-    with on_the_way(desk, url=f"http://127.0.0.1:{port}") as courier:
-        ann = take(desk, "ann")
+    enroller = open_enroller(folder, open=True)
+    server, port = fake_server(enroller), free_port()
+    with on_the_way(enroller, url=f"http://127.0.0.1:{port}") as courier:
+        ann = take(enroller, "ann")
         ticket = courier.poke()
         wait_until(lambda: courier.is_done(ticket))
         assert courier.state == "away"
         assert not courier.has(bytes.fromhex(ann))
         with server.serving(port=port):
             wait_until(lambda: courier.has(bytes.fromhex(ann)))
-            assert server.enrolled == told(desk)
-        bob = take(desk, "bob")
+            assert server.enrolled == told(enroller)
+        bob = take(enroller, "bob")
         ticket = courier.poke()
         wait_until(lambda: courier.is_done(ticket))
         assert courier.state == "away"
@@ -287,10 +290,10 @@ def test_courier_brings_a_server_in_step_that_was_away(folder: Path) -> None:
 
 
 def test_courier_notices_revocation_and_rotation_on_disk(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server = fake_server(desk)
-    with server.serving() as url, on_the_way(desk, url=url) as courier:
-        ann, bob = take(desk, "ann"), take(desk, "bob")
+    enroller = open_enroller(folder, open=True)
+    server = fake_server(enroller)
+    with server.serving() as url, on_the_way(enroller, url=url) as courier:
+        ann, bob = take(enroller, "ann"), take(enroller, "bob")
         wait_until(lambda: set(server.enrolled) == {ann, bob})
         revoke_member(folder, "ann", allow_insecure=True)
         wait_until(lambda: set(server.enrolled) == {bob})
@@ -299,31 +302,31 @@ def test_courier_notices_revocation_and_rotation_on_disk(folder: Path) -> None:
         wait_until(lambda: not (folder / SERVER / "rotation.key").exists())
         wait_until(lambda: courier.state == "in step")
         assert [each.name for each in list_members(folder) if not each.revoked] == ["bob"]
-        assert server.enrolled == told(desk)
+        assert server.enrolled == told(enroller)
 
 
 def test_courier_outlives_what_it_cannot_read(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    server, members = fake_server(desk), folder / "members.json"
+    enroller = open_enroller(folder, open=True)
+    server, members = fake_server(enroller), folder / "members.json"
     sound = members.read_bytes()
-    with server.serving() as url, on_the_way(desk, url=url) as courier:
+    with server.serving() as url, on_the_way(enroller, url=url) as courier:
         wait_until(lambda: courier.state == "in step")
         members.write_bytes(b"nonsense")
         ticket = courier.poke()
         wait_until(lambda: courier.is_done(ticket))
         assert courier.state == "refused"
         members.write_bytes(sound)
-        ann = take(desk, "ann")
+        ann = take(enroller, "ann")
         wait_until(lambda: set(server.enrolled) == {ann})
-        assert desk.token not in repr(courier)
+        assert enroller.token not in repr(courier)
 
 
 def test_written_server_folder_keeps_the_tokens_of_its_users(folder: Path) -> None:
-    desk = open_desk(folder, open=True)
-    take(desk, "ann")
-    before = told(desk)
+    enroller = open_enroller(folder, open=True)
+    take(enroller, "ann")
+    before = told(enroller)
     assert before
-    write_server_files(desk._authority, folder / SERVER)
-    assert told(desk) == before
+    write_server_files(enroller._authority, folder / SERVER)
+    assert told(enroller) == before
     with pytest.raises(RunFailed, match="cannot be reached"):
         deliver_once(folder, server=ServerAddress(url=NOWHERE), allow_insecure=True)

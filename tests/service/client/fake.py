@@ -35,10 +35,10 @@ from fastapi import FastAPI, Request, Response
 from helba.errors import DamagedData, HelbaError, InvalidInput, Refused
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.messages import Ask, Refusal, TaskReply
-from helba.reference.protocol.work import AnswerWork
+from helba.reference.protocol.serving.work import AnswerWork
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Ask, Refusal, TaskReply
 from helba.service.body import pack_messages
 from helba.service.client import Account, Client, Patience
 from helba.service.protocol.keyinfo import describe_key
@@ -190,7 +190,7 @@ class Fake:
     def _terms(self, user: bytes, body: bytes) -> Response:
         assert user
         assert not body
-        return Response(self.server.notice(), media_type=BINARY, headers={"Helba-Slot": "0"})
+        return Response(self.server.notice(), media_type=BINARY)
 
     def _rounds(self, user: bytes, body: bytes) -> Response:
         ask = self.codec.decode(body)
@@ -217,8 +217,7 @@ class Fake:
         work = self.server.worker.find(reply)
         replies = self._receive(body)
         if not replies and isinstance(work, AnswerWork):
-            (round, *_) = work.users
-            replies = self._tasks_of(round, user=user)
+            replies = self._tasks_of(work.asked, user=user)
         return _list(replies)
 
     def _inward_key(self, user: bytes, body: bytes) -> Response:
@@ -236,7 +235,7 @@ class Fake:
     def _tasks_of(self, round: bytes, *, user: bytes) -> list[bytes]:
         open_work = [work for work in self.server.worker.work if work.open_to(user)]
         tasks = zip(open_work, self.server.tasks(user), strict=True)
-        return [task for work, task in tasks if round in getattr(work, "users", ())]
+        return [task for work, task in tasks if round == getattr(work, "asked", None)]
 
     def _enrol(
         self, name: str, *, public_key: bytes, token_hash: str, invitation: str | None

@@ -227,7 +227,7 @@ def test_reward_that_a_crash_cut_off_is_sent_by_flush_and_counts_once(
         advice = client.recommend(ARMS)
         with monkeypatch.context() as patch:
             if moment == "before the report":
-                patch.setattr(client._shelf, "put_report", _crash)
+                patch.setattr(client._outbox, "put_report", _crash)
             elif moment == "before sending":
                 patch.setattr(client._link, "report", _crash)
             else:
@@ -274,9 +274,9 @@ def test_refused_reward_that_a_crash_cut_off_is_sent_and_counts_once(
         assert not list((folder / "rounds").iterdir())
         with monkeypatch.context() as patch:
             if moment == "taken back":
-                patch.setattr(client._shelf, "_drop_aside", _crash)
+                patch.setattr(client._outbox, "_drop_aside", _crash)
             else:
-                patch.setattr(client._shelf, "drop", _crash)
+                patch.setattr(client._outbox, "drop", _crash)
             with pytest.raises(KeyboardInterrupt):
                 client.flush(refused=True)
     with reopen(folder) as client:
@@ -308,7 +308,7 @@ def test_refused_report_of_a_round_that_is_not_known_comes_back_as_it_was(
 def test_refused_reward_of_which_nothing_is_known_stays_aside(fake: Fake, tmp_path: Path) -> None:
     with enrol(fake, tmp_path / "ann") as client:
         round = "ab" * 16
-        client._shelf.set_aside(round, reason="none")
+        client._outbox.set_aside(round, reason="none")
         assert client.flush(refused=True).sent == 0
         assert client.refused() == {round: "none"}
         assert client.forget(round)
@@ -319,7 +319,7 @@ def test_report_that_another_process_delivered_is_neither_sent_nor_refused(
     fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with enrol(fake, tmp_path / "ann") as client:
-        monkeypatch.setattr(client._shelf, "reports", lambda: ["ab" * 16])
+        monkeypatch.setattr(client._outbox, "reports", lambda: ["ab" * 16])
         found = client.flush()
         assert (found.sent, found.refused) == (0, 0)
         assert not client.refused()

@@ -35,7 +35,7 @@ def request(fake: Fake, **options: Any) -> LoadRequest:
 def test_figures_read_the_server_and_survive_nonsense() -> None:
     text = (
         '# HELP x\nhelba_cpu_seconds_total{process="front"} 1.5\n'
-        'helba_cpu_seconds_total{process="chamber-main"} 2\n'
+        'helba_cpu_seconds_total{process="evaluator-main"} 2\n'
         'helba_cpu_seconds_total{process="x"} .e\n'
         'helba_resident_bytes{process="front"} 1.048576e+06\nother{process="y"} 3\n'
     )

@@ -47,7 +47,7 @@ def samples(fake: Fake) -> int:
     return fake.server.samples + fake.server.status().held
 
 
-@pytest.mark.parametrize("request_of", [TOY, CUT_TOY], ids=["single", "interactive"])
+@pytest.mark.parametrize("request_of", [TOY, CUT_TOY], ids=["whole", "cut"])
 def test_client_plays_the_arms_of_all_parties_in_one_process(request_of: Any) -> None:
     deployment = deployment_of(request_of, scheme="simulate")
     bandit, expected = ReferenceBandit(deployment.settings, deployment=deployment), []
@@ -129,7 +129,7 @@ def test_reward_whose_receipt_is_lost_is_the_same_bytes_and_counts_once(
 
 
 @pytest.mark.parametrize("fault", ["cut", "lost"])
-def test_interactive_round_survives_lost_shares(fault: str) -> None:
+def test_cut_round_survives_lost_shares(fault: str) -> None:
     with serving(Fake(CUT_TOY)) as fake, fake.new_client() as client:
         fake.order("POST", "tasks", fault)
         fake.order("POST", "rounds", fault)
@@ -225,7 +225,7 @@ def test_round_whose_ask_a_proxy_refused_is_given_up_at_the_server_later(
     with pytest.raises(Rejected):
         client.recommend(ARMS)
     monkeypatch.setattr(sweep, "ANSWER_SECONDS", 0.0)
-    rounds = [each.round for each in client._shelf.rounds()]
+    rounds = [each.round for each in client._outbox.rounds()]
     fake.order("DELETE", rounds[0], "proxy 404")
     with pytest.raises(Rejected):
         client.flush()
@@ -295,7 +295,7 @@ def test_clients_help_is_limited_to_what_is_asked(fake: Fake) -> None:
 
 @pytest.mark.ckks
 @pytest.mark.slow
-@pytest.mark.parametrize("request_of", [TOY, CUT_TOY], ids=["single", "interactive"])
+@pytest.mark.parametrize("request_of", [TOY, CUT_TOY], ids=["whole", "cut"])
 def test_client_plays_on_ciphertexts(request_of: Any) -> None:
     with serving(Fake(request_of, scheme="ckks")) as fake, fake.new_client() as client:
         play(client, rounds=3)

@@ -18,9 +18,9 @@ from typing import Any
 import blosc2
 import numpy as np
 
-from helba.reference.engine.envelope import DIGEST_BYTES
-from helba.reference.engine.envelope import HEADER as SEAL
-from helba.reference.protocol.frame import HEADER, LENGTH, frame, frame_bytes
+from helba.reference.engine.wire.envelope import DIGEST_BYTES
+from helba.reference.engine.wire.envelope import HEADER as SEAL
+from helba.reference.protocol.wire.frame import HEADER, LENGTH, frame, frame_bytes
 from tests.reference.engine.tampering import open_sealed, with_digest
 
 Case = tuple[str, bytes]

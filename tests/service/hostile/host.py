@@ -12,7 +12,7 @@ from pathlib import Path
 
 from helba.service.log import configure_logs
 from helba.service.run import TenantSpec, serve
-from helba.service.settings import Batching, Limits
+from helba.service.settings import Limits
 
 WITHOUT_HASTE = Limits(rate_per_second=1e9, burst=1 << 30)
 
@@ -26,7 +26,6 @@ def main() -> None:
         host="127.0.0.1",
         port=0,
         limits=WITHOUT_HASTE,
-        batching=Batching(wait_seconds=0.0),
         allow_insecure=True,
         ready=lambda url: print(url, flush=True),
     )

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Answer
 from helba.reference.protocol.user import User
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Answer
 from helba.service.body import unpack_messages
 from helba.service.protocol.tokens import make_token
 
@@ -64,8 +64,7 @@ class Player:
         """What the server says to a new round."""
         answer = self.call("POST", "terms")
         terms = self.user.read_notice(answer.content)
-        slot = int(answer.headers["helba-slot"])
-        return self.say("rounds", self.user.ask(contexts, terms=terms, slot=slot))
+        return self.say("rounds", self.user.ask(contexts, terms=terms))
 
     def finish(self, said: list[bytes]) -> Any:
         """The recommendation, after all help that the round needs; its bit is not told."""

@@ -31,7 +31,7 @@ from tests.service.tenants import CUT_TOY, toy_rounds, wait_until
 
 REQUESTS = {
     "single": TOY,
-    "interactive": CUT_TOY,
+    "cut": CUT_TOY,
     "switched": replace(TOY, keys="switched"),
 }
 BEFORE, AFTER = 4, 1  # rounds that are over when the attack begins, and those that follow it
@@ -57,14 +57,14 @@ class Tenancy:
         self.url = f"{url}/v1/tenants/{self.name}"
         self.honest, self.rogue = (self._enrol(name) for name in ("honest", "rogue"))
         for number, each in enumerate(self.rounds[:BEFORE]):
-            if number == BEFORE // 2 and self.name == "interactive":
+            if number == BEFORE // 2 and self.name == "cut":
                 self._rotate()
             self.arms.append(self.honest.play(each))
         old, self.honest.sent = self.honest.sent, []
         said = self.honest.ask(self.rounds[BEFORE].contexts)
         self.under_way: Any = said
         tasks = []
-        if self.name != "interactive":  # there the round itself waits for help
+        if self.name != "cut":  # there the round itself waits for help
             self.under_way = self.honest.finish(said)
         else:
             share = self.honest.user.help(said[0])
@@ -81,7 +81,7 @@ class Tenancy:
     def finish(self) -> None:
         """Play the round to its end, and some more."""
         found = self.under_way
-        if self.name == "interactive":
+        if self.name == "cut":
             found = self.honest.finish(found)
         self.honest.tell(found)
         self.arms.append(found.arm)
@@ -137,7 +137,7 @@ class Tenancy:
                 **put,
             )
         ]
-        if self.name == "interactive":
+        if self.name == "cut":
             found.append(Sent(route="rotation", data=self.rotation, caller="authority", **put))
         if self.name == "switched":
             key = (self.folder / "users" / f"{name}.inward").read_bytes()
@@ -171,7 +171,7 @@ class Stage:
         self.tenancies = tenancies
 
     def children(self) -> frozenset[int]:
-        """The server's processes: a chamber and a gate of each tenant, and Python's own."""
+        """The server's processes: an evaluator and a reader of each tenant, and Python's own."""
         tasks = Path(f"/proc/{self.process}/task").iterdir()
         found = [each.joinpath("children").read_text().split() for each in tasks]
         return frozenset(int(pid) for each in found for pid in each)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from helba.errors import Refused, WrongVector
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Ask, TaskReply, TestReply
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Ask, TaskReply, TestReply
 from tests.service.tenants import CUT_TOY, Guest, House, open_house, toy_rounds
 
 ARMS = [[0.9, 0.1], [-0.3, 0.6]]
@@ -126,7 +126,7 @@ def test_share_of_another_exchange_is_refused_and_the_task_stays(
         assert guest.earn(found.round, ARMS[found.arm], 0.5).counted
 
 
-def test_rotation_that_comes_again_leaves_the_gate(tmp_path: Path, store_url: str) -> None:
+def test_rotation_that_comes_again_leaves_the_reader(tmp_path: Path, store_url: str) -> None:
     with open_house(tmp_path / "s", url=store_url) as house:
         guest = house.enrol("a")
         guest.play(toy_rounds(2))

@@ -25,7 +25,7 @@ from tests.service.keys.keyhome import (
 
 
 def test_keys_create_makes_folders_and_says_what_they_are(capsys: Any, tmp_path: Path) -> None:
-    sizes = ["--dim", "3", "--arms", "4", "--horizon", "50", "--users", "2"]
+    sizes = ["--dim", "3", "--arms", "4", "--horizon", "50"]
     options = ["--engine", "simulate", "--schedule", "public", "--keys", "switched"]
     report, said = ask(capsys, "create", tmp_path / "dir", "synthetic", *sizes, *options)
     assert report["keys"] == "switched"
@@ -35,7 +35,7 @@ def test_keys_create_makes_folders_and_says_what_they_are(capsys: Any, tmp_path:
     deployment = json.loads((tmp_path / "dir" / "deployment.json").read_text())
     settings = deployment["settings"]
     assert [settings[name] for name in ("dim", "arms", "horizon")] == [3, 4, 50]
-    assert (deployment["users"], settings["schedule"]) == (2, "public")
+    assert settings["schedule"] == "public"
     with ServerProcess(Path(report["server"])) as server:
         assert server.status().users == 0
     report, said = ask(capsys, "create", tmp_path / "ann", *user_of(tmp_path))
@@ -200,7 +200,6 @@ def test_keys_usage_errors_are_one_line_and_code_2(
         (["create", free, "--engine", "tfhe"], "'tfhe'"),
         (["create", free, *simulate, "--keys", "none"], "'none'"),
         (["create", free, *simulate, "--security", "100"], "128, 192, 256"),
-        (["create", free, *simulate, "--users", "3"], "users"),
         (["create", free, *simulate, "--dim", "x"], "whole number"),
         (["enrol", folder, "eve"], "--public-key"),
         (["enrol", folder, " eve", *key_of(home, "eve")], "printable"),

@@ -43,7 +43,7 @@ def address(canned: Canned) -> Iterator[str]:
 
 @pytest.fixture
 def look(browser: webdriver.Chrome) -> Iterator[Look]:
-    """What a person at the browser sees, on a desk."""
+    """What a person at the browser sees, on an enroller."""
     seen = Look(browser)
     seen.resize(1280, 900)
     browser.get_log("browser")  # what the test before left

@@ -138,7 +138,7 @@ def test_states_and_warnings_are_said(look: Look, address: str, canned: Canned) 
     nothing = {"p50": None, "p95": None}
     canned.tenants = [
         report("a", state="starting", latency_ms=nothing, round=None, bits=None, ring_dim=None),
-        report("b", state="failed", last_error="the chamber ended"),
+        report("b", state="failed", last_error="the evaluator ended"),
         report("c", rotation_due=True, bits=30000, round=10000),
     ]
     look.open(address)
@@ -146,7 +146,7 @@ def test_states_and_warnings_are_said(look: Look, address: str, canned: Canned) 
     assert "– rounds of 10,000" in look.text("main")
     look.find("[role=tab]:nth-child(2)").click()
     look.wait_for(lambda: look.visible("#failed"))
-    assert "does not serve. the chamber ended" in look.text("#failed")
+    assert "does not serve. the evaluator ended" in look.text("#failed")
     look.find("[role=tab]:nth-child(3)").click()
     look.wait_for(lambda: look.visible("#due"))
     assert look.visible("#past")

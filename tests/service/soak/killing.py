@@ -140,7 +140,7 @@ class Killer:
 
     def _await_server(self, victims: Sequence[str]) -> None:
         service = self.service
-        if "chamber" in victims and "server" not in victims:  # it is not noticed at once
+        if "evaluator" in victims and "server" not in victims:  # it is not noticed at once
             service.wait("server", lambda: not service.is_ready(), seconds=NOTICE_SECONDS)
         service.wait("server", service.is_ready)
         self._players[0].play()
@@ -156,7 +156,7 @@ class Killer:
     def _loading(self, victims: Sequence[str], *, since: float) -> float | None:
         """Seconds in which processes started and read keys, by the log; the authority tells none.
 
-        It answers as soon as it has its keys. The start of a gate is not told either.
+        It answers as soon as it has its keys. The start of a reader is not told either.
         """
         found = [self._answered_at - since] if "authority" in victims else []
         events = self.service.events("server", since=since)

@@ -19,32 +19,27 @@ from helba.errors import HelbaError
 from helba.service.log import configure_logs
 from helba.service.protocol.authorityfiles import CURRENT
 from helba.service.run import TenantSpec, serve
-from helba.service.settings import Batching, Limits
+from helba.service.settings import Limits
 
 HOST = "127.0.0.1"
-SLOTS_EACH = 16  # of a user, on the toy problem
 
 
-def run_authority(
-    *, folder: str, port: int, server: str, users: int, horizon: int, interactive: bool
-) -> None:
+def run_authority(*, folder: str, port: int, server: str, horizon: int) -> None:
     """Make the authority if there is none, and serve it to anybody."""
-    from helba.service.authority.desk import Desk
+    from helba.service.authority.enroller import Enroller
     from helba.service.authority.run import ServerAddress, serve_authority
     from helba.service.protocol.keystore import create_authority
     from tests.reference.protocol.parties import TOY, deployment_of
 
     home, words = Path(folder), os.environ["HELBA_PASSPHRASE"]
     if not (home / CURRENT).exists():
-        latency = "interactive" if interactive else "single"
-        request = replace(TOY, users=users, horizon=horizon, latency=latency)
-        ring_dim = max(1 << 9, SLOTS_EACH * 2 * users)
-        deployment = deployment_of(request, scheme="ckks", ring_dim=ring_dim)
+        request = replace(TOY, horizon=horizon)
+        deployment = deployment_of(request, scheme="ckks")
         create_authority(home, deployment, passphrase=words)
-    desk = Desk(home, passphrase=words, open=True, allow_insecure=True)
+    enroller = Enroller(home, passphrase=words, open=True, allow_insecure=True)
     configure_logs("info", sys.stderr)
     serve_authority(
-        desk, server=ServerAddress(url=server), host=HOST, port=port, ready=lambda _: None
+        enroller, server=ServerAddress(url=server), host=HOST, port=port, ready=lambda _: None
     )
 
 
@@ -57,7 +52,6 @@ def run_server(*, folder: str, port: int, store: str | None) -> None:
         host=HOST,
         port=port,
         limits=Limits(),
-        batching=Batching(),
         allow_insecure=True,
         ready=lambda _: None,
     )

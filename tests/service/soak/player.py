@@ -147,8 +147,8 @@ class Table:
             allow_insecure=self.insecure,
         )
         account, token = read_account(folder), read_token(folder)
-        shelf = None if in_memory else folder
-        return self._sit(user, account=account, token=token, folder=shelf, seed=seed)
+        outbox = None if in_memory else folder
+        return self._sit(user, account=account, token=token, folder=outbox, seed=seed)
 
     def seat_guest(self, name: str, *, seed: int, helps: bool = True) -> Player:
         """Enrol a user who leaves nothing on the disk."""

@@ -32,19 +32,17 @@ WORDS = "only for this soak"
 START_SECONDS = 300.0
 LOOK_SECONDS = 0.02
 COMPLAINT = re.compile('Traceback|"unexpected error"|"status": 500')
-# Where a chamber has to compute for an answer.
+# Where an evaluator has to compute for an answer.
 USER_ROUTES = ("/rounds", "/rewards", "/tasks")
-VICTIMS = ("server", "authority", "chamber", "gate")
+VICTIMS = ("server", "authority", "evaluator", "reader")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is served: `users` share a ciphertext; `store` is the server's, a file unless told."""
+    """What is served; `store` is the server's, a file unless told."""
 
-    users: int = 8
     horizon: int = 5_000
     problem: str = "toy"
-    interactive: bool = False
     insecure: bool = False
     store: str | None = None
 
@@ -120,9 +118,7 @@ class Service:
                 folder=str(keys),
                 port=port,
                 server=self.urls["server"],
-                users=setting.users,
                 horizon=setting.horizon,
-                interactive=setting.interactive,
             )
         if setting.insecure:
             return _launch("server", folder=str(keys / "server"), port=port, store=setting.store)
@@ -130,9 +126,7 @@ class Service:
         if name == "server":
             store = [] if setting.store is None else ["--store", setting.store]
             return [str(HELBA), "serve", str(keys / "server"), *listen, *store]
-        sizes = ["--users", str(setting.users), "--horizon", str(setting.horizon)]
-        latency = ["--latency", "interactive" if setting.interactive else "single"]
-        create = ["--create", setting.problem, *sizes, *latency]
+        create = ["--create", setting.problem, "--horizon", str(setting.horizon)]
         server = ["--server", self.urls["server"]]
         return [str(HELBA), "authority", "serve", str(keys), "--open", *create, *server, *listen]
 

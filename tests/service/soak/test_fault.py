@@ -176,13 +176,13 @@ def play_through(service: Service, away: Callable[[], Any], *, words: str) -> No
 
 def test_full_disk_is_told_and_survived(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
-        setting = Setting(users=4, insecure=True, store=f"sqlite:///{disk / 'store.sqlite3'}")
+        setting = Setting(insecure=True, store=f"sqlite:///{disk / 'store.sqlite3'}")
         with serving(tmp_path, setting=setting) as service:
             play_through(service, lambda: full_disk(disk, DISK_BYTES), words="no room left")
 
 
 def test_locked_store_is_told_and_survived(tmp_path: Path) -> None:
-    with serving(tmp_path, setting=Setting(users=4, insecure=True)) as service:
+    with serving(tmp_path, setting=Setting(insecure=True)) as service:
         path = Path(service.store_url.removeprefix("sqlite:///"))
         play_through(service, lambda: locked_file(path), words="locked")
 
@@ -195,7 +195,7 @@ def test_database_that_is_stopped_is_told_and_survived(tmp_path: Path) -> None:
     assert SERVER is not None
     with (
         fresh_postgres(SERVER) as url,
-        serving(tmp_path, setting=Setting(users=4, insecure=True, store=url)) as service,
+        serving(tmp_path, setting=Setting(insecure=True, store=url)) as service,
     ):
         play_through(service, stopped_postgres, words="the store at postgresql://")
 
@@ -204,7 +204,7 @@ def test_database_that_is_stopped_is_told_and_survived(tmp_path: Path) -> None:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service for clients that break off; what was learnt is compared in the end."""
     folder = tmp_path_factory.mktemp("broken")
-    with serving(folder, setting=Setting(users=1, insecure=True)) as service:
+    with serving(folder, setting=Setting(insecure=True)) as service:
         yield service
         require_sound(service)
 

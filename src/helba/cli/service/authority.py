@@ -15,7 +15,6 @@ from helba.cli.options import (
     Growth,
     Horizon,
     Json,
-    Latency,
     Schedule,
     Security,
     choose_horizon,
@@ -26,7 +25,7 @@ from helba.errors import InvalidInput, RunFailed
 from helba.extras import require_extra
 
 if TYPE_CHECKING:
-    from helba.service.authority.desk import Desk
+    from helba.service.authority.enroller import Enroller
 
 __all__ = ["app"]
 
@@ -66,7 +65,7 @@ def serve_authority(
     ] = None,
     host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
     port: Annotated[int, whole_number(text="port to listen on; 0 is any")] = PORT,
-    open_desk: Annotated[
+    open_enroller: Annotated[
         bool, typer.Option("--open", help="enrol without invitation: for demonstrations only")
     ] = False,
     create: Annotated[
@@ -81,8 +80,6 @@ def serve_authority(
     arms: Arms = None,
     horizon: Horizon = None,
     security: Security = 128,
-    users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
-    latency: Latency = None,
     schedule: Schedule = "trace",
     growth: Growth = 0.1,
     keys: Annotated[
@@ -116,7 +113,7 @@ def serve_authority(
     from helba.errors import require_choice
     from helba.lab.progress import note
     from helba.lab.report import print_json
-    from helba.service.authority.desk import Desk
+    from helba.service.authority.enroller import Enroller
     from helba.service.authority.link import require_safe_url
     from helba.service.authority.run import ServerAddress
     from helba.service.authority.run import serve_authority as serve
@@ -149,8 +146,6 @@ def serve_authority(
         request = {
             "engine": engine,
             "security": security,
-            "users": users,
-            "latency": latency,
             "keys": keys,
         }
         rules = {"schedule": schedule, "growth": growth}
@@ -165,13 +160,13 @@ def serve_authority(
     elif create is not None:
         note(f"{folder} holds an authority already: it is served as it is")
     note("opening the collective keys")
-    desk = Desk(folder, passphrase=passphrase, open=open_desk)
-    if open_desk:
+    enroller = Enroller(folder, passphrase=passphrase, open=open_enroller)
+    if open_enroller:
         note(OPEN)
     configure_logs(log_level, sys.stderr)
 
     def tell(url: str) -> None:
-        report = _describe(desk, url=url, address=address)
+        report = _describe(enroller, url=url, address=address)
         if as_json:
             print_json(report)
             sys.stdout.flush()
@@ -179,7 +174,13 @@ def serve_authority(
         note(f"compare with users the id of the collective key: {report['key']}")
 
     serve(
-        desk, server=address, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, ready=tell
+        enroller,
+        server=address,
+        host=host,
+        port=port,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        ready=tell,
     )
 
 
@@ -277,12 +278,12 @@ def _create(
         create_authority(folder, deployment, passphrase=passphrase)
 
 
-def _describe(desk: Desk, *, url: str, address: Any) -> dict[str, Any]:
+def _describe(enroller: Enroller, *, url: str, address: Any) -> dict[str, Any]:
     return {
         "url": url,
-        "folder": str(desk.folder),
+        "folder": str(enroller.folder),
         "server": address.url,
         "tenant": address.tenant,
-        "key": desk.key_id().hex(),
-        "open": desk.open,
+        "key": enroller.key_id().hex(),
+        "open": enroller.open,
     }

@@ -14,7 +14,7 @@ from helba.lab.report import print_json, print_table
 from helba.lab.runner import settings_for
 from helba.problems import make_problem
 from helba.reference.engine import get_scheme
-from helba.reference.planning.flooding import bit_budget
+from helba.reference.planning.bounds.flooding import bit_budget
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.bandit import deployment_for
 from helba.reference.protocol.deployment import Deployment

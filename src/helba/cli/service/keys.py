@@ -15,11 +15,9 @@ from helba.cli.options import (
     Growth,
     Horizon,
     Json,
-    Latency,
     Schedule,
     Security,
     choose_horizon,
-    whole_number,
 )
 from helba.errors import InvalidInput
 
@@ -100,15 +98,6 @@ def create_keys(
     ] = None,
     schedule: Schedule = "trace",
     growth: Growth = 0.1,
-    latency: Latency = None,
-    gaps: Annotated[
-        str,
-        typer.Option(
-            help="hidden, or shown: what an answer tells of the gaps of its scores",
-            autocompletion=values_of("gaps"),
-        ),
-    ] = "shown",
-    users: Annotated[int, whole_number(text="users who share a ciphertext")] = 1,
     keys: Annotated[
         str, typer.Option(help="own, shared or switched", autocompletion=values_of("keys"))
     ] = "own",
@@ -148,10 +137,7 @@ def create_keys(
         "engine": engine,
         "security": security,
         "refresh": refresh,
-        "users": users,
         "keys": keys,
-        "latency": latency,
-        "gaps": gaps,
     }
     sizes = {"dim": dim, "arms": arms, "horizon": choose_horizon(horizon, problem=problem)}
     authoritykeys.create(

@@ -9,7 +9,7 @@ from typing import Any
 
 from helba.errors import DamagedData, HelbaError, RunFailed
 from helba.lab.play.encrypted import describe_parameters
-from helba.reference.engine.envelope import MAGIC as ENVELOPE
+from helba.reference.engine.wire.envelope import MAGIC as ENVELOPE
 from helba.reference.planning.parameters import Parameters
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.enrolment import is_issued, read_issued

@@ -44,12 +44,6 @@ def serve(
             help=f"one store for all tenants, or {STORE_VARIABLE}; else a file in each folder",
         ),
     ] = None,
-    batch: Annotated[
-        int | None, whole_number(text="rounds computed at once; as many as fit unless told")
-    ] = None,
-    batch_wait: Annotated[
-        float, typer.Option(metavar="SECONDS", help="how long the first waits for others")
-    ] = 1.0,
     rate: Annotated[float, typer.Option(help="requests of a user in a second")] = 20.0,
     burst: Annotated[int, whole_number(text="requests of a user at once")] = 60,
     open_rounds: Annotated[
@@ -69,14 +63,13 @@ def serve(
     from helba.service.protocol.child import forget_secrets
     from helba.service.run import TenantSpec
     from helba.service.run import serve as run
-    from helba.service.settings import Batching, Limits
+    from helba.service.settings import Limits
 
     require_choice("--log-level", log_level, LEVELS)
     if (tls_cert is None) != (tls_key is None):
         raise InvalidInput("--tls-cert", "one without the other", "given together with --tls-key")
     specs = [TenantSpec(name=name, folder=folder) for name, folder in map(_split, folders)]
     limits = Limits(rate_per_second=rate, burst=burst, most_open_rounds=open_rounds)
-    batching = Batching(size=batch, wait_seconds=batch_wait)
     if tls_cert is None and not is_loopback(host):
         note(
             f"warning: without --tls-cert, whoever is on the way to {host} can read users' tokens: "
@@ -102,7 +95,6 @@ def serve(
         host=host,
         port=port,
         limits=limits,
-        batching=batching,
         tls_cert=tls_cert,
         tls_key=tls_key,
         ready=announce,

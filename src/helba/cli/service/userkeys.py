@@ -8,7 +8,7 @@ from helba.cli.service.keyreport import describe_keys, new_folder, show_report
 from helba.cli.service.passphrase import read_passphrase
 from helba.errors import InvalidInput
 from helba.lab.progress import note
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.authorityfiles import require_free
 from helba.service.protocol.files import DEPLOYMENT, PUBLIC_KEY, read_deployment
 from helba.service.protocol.userstore import COLLECTIVE_KEY, create_user, update_user

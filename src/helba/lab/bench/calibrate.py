@@ -10,7 +10,7 @@ from helba.lab.bench.argmax import bench_argmax
 from helba.lab.kernel.ring import measure_ring_kernels
 from helba.lab.progress import Progress
 from helba.reference.engine import EncryptedVector, Engine, get_scheme
-from helba.reference.planning.calibration import KINDS, Measurement
+from helba.reference.planning.cost.calibration import KINDS, Measurement
 from helba.reference.planning.parameters import Parameters
 
 __all__ = ["CALIBRATION_PARAMETERS", "measure_operations", "measure_timing"]

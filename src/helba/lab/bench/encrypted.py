@@ -1,4 +1,4 @@
-"""Compares the profiles with each other, and keys and latencies of the reference.
+"""Compares the profiles with each other, and own keys of the reference with shared ones.
 
 Everything goes through the protocols, bytes included, in one process with all its threads.
 """
@@ -21,11 +21,10 @@ from helba.lab.progress import note
 from helba.lab.runner import settings_for
 from helba.problems import Round, make_problem
 
-__all__ = ["bench_keys", "bench_latency", "bench_ratio"]
+__all__ = ["bench_keys", "bench_ratio"]
 
 TOY_HORIZON = 130
 KEYS = ("own", "shared")
-LATENCIES = ("single", "interactive")
 
 
 def bench_ratio(
@@ -77,55 +76,15 @@ def bench_keys(
 ) -> dict[str, Any]:
     """Play the same rounds of the toy problem with own and with shared keys, in turns.
 
-    In one exchange each, since a round with a shared key cannot be interactive.
+    `ratio` is the time with own keys over that with shared ones.
     """
-    return _in_turns(
-        "keys",
-        KEYS,
-        over="shared",
-        rounds=rounds,
-        security=security,
-        seed=seed,
-        engine=engine,
-        latency="single",
-    )
-
-
-def bench_latency(
-    *, rounds: int = 10, security: int = 128, seed: int = 0, engine: str = "ckks"
-) -> dict[str, Any]:
-    """Play the same rounds of the toy problem in one exchange and interactively, in turns."""
-    return _in_turns(
-        "latency",
-        LATENCIES,
-        over="interactive",
-        rounds=rounds,
-        security=security,
-        seed=seed,
-        engine=engine,
-    )
-
-
-def _in_turns(
-    option: str,
-    values: tuple[str, str],
-    *,
-    over: str,
-    rounds: int,
-    security: int,
-    seed: int,
-    engine: str,
-    **others: str,
-) -> dict[str, Any]:
-    """Both values of an option in turns; `ratio` is the other one's time over that of `over`."""
     require_whole("rounds", rounds, least=1, most=TOY_HORIZON)
-    problems = {value: make_problem("toy", seed=seed) for value in values}
+    problems = {value: make_problem("toy", seed=seed) for value in KEYS}
     plays = {}
     for value, problem in problems.items():
-        note(f"{option} {value}")
+        note(f"keys {value}")
         settings = settings_for(problem, horizon=TOY_HORIZON)
-        chosen = {**others, option: value}
-        plays[value] = _open(settings, security=security, engine=engine, **chosen)
+        plays[value] = _open(settings, security=security, engine=engine, keys=value)
     shown = {value: problem.rounds(rounds) for value, problem in problems.items()}
     for _ in range(rounds):
         for value, play in plays.items():
@@ -136,16 +95,15 @@ def _in_turns(
         value: (clock.recommendation.total + clock.report.total) / rounds
         for value, clock in clocks.items()
     }
-    (other,) = set(values) - {over}
     return {
         "problem": "toy",
         "rounds": rounds,
         "security": security,
         "seed": seed,
         **{f"{value}_seconds_per_round": spent for value, spent in seconds.items()},
-        "ratio": seconds[other] / seconds[over],
+        "ratio": seconds["own"] / seconds["shared"],
         **{f"{value}_seconds_without_updates": spent for value, spent in without.items()},
-        "ratio_without_updates": without[other] / without[over],
+        "ratio_without_updates": without["own"] / without["shared"],
         "updates": {value: play.updates for value, play in plays.items()},
         "bytes_up_per_round": {v: play.bandit.bytes_up / rounds for v, play in plays.items()},
         "bytes_down_per_round": {v: play.bandit.bytes_down / rounds for v, play in plays.items()},
@@ -156,17 +114,8 @@ def _in_turns(
     }
 
 
-def _open(
-    settings: Settings,
-    *,
-    security: int,
-    engine: str,
-    keys: str = "own",
-    latency: str | None = None,
-) -> EncryptedPlay:
-    deployment = plan_play(
-        settings, engine=engine, security=security, refresh="client", keys=keys, latency=latency
-    )
+def _open(settings: Settings, *, security: int, engine: str, keys: str = "own") -> EncryptedPlay:
+    deployment = plan_play(settings, engine=engine, security=security, refresh="client", keys=keys)
     return make_play(deployment)
 
 

@@ -27,7 +27,7 @@ from helba.lab.kernel.ring import (
 from helba.lab.kernel.wire import MessageResult, measure_messages
 from helba.lab.plan.timing import save_timing
 from helba.lab.report import print_table
-from helba.reference.planning.calibration import save_calibration
+from helba.reference.planning.cost.calibration import save_calibration
 from helba.reference.planning.parameters import Parameters
 
 __all__ = ["KernelReport", "bench_kernels", "print_kernels"]

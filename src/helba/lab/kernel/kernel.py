@@ -19,7 +19,7 @@ from helba.errors import RunFailed, require_whole
 from helba.lab.progress import Progress
 from helba.reference.engine import EncryptedVector, Engine, Tally, get_scheme
 from helba.reference.engine.simulator import SimulatedEngine
-from helba.reference.planning.cost import Cost
+from helba.reference.planning.cost.cost import Cost
 from helba.reference.planning.parameters import Parameters
 
 __all__ = ["KERNEL_PARAMETERS", "Check", "Kernel", "KernelResult", "first_level", "measure_kernels"]

@@ -8,13 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.lab.kernel.kernel import KERNEL_PARAMETERS, Kernel
-from helba.reference.circuits.jiang import jiang_product
-from helba.reference.circuits.matrix import matrix_product, residual, squared_norm
-from helba.reference.circuits.rows import multiply_rows
-from helba.reference.planning.jiang import JiangLayout
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.matrix_cost import residual_cost, row_product_cost, squared_norm_cost
-from helba.reference.planning.stages import distinct_steps, steps_of
+from helba.reference.circuits.algebra.jiang import jiang_product
+from helba.reference.circuits.algebra.matrix import matrix_product, residual, squared_norm
+from helba.reference.circuits.algebra.rows import multiply_rows
+from helba.reference.planning.cost.matrix_cost import (
+    residual_cost,
+    row_product_cost,
+    squared_norm_cost,
+)
+from helba.reference.planning.layout.jiang import JiangLayout
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.stages import distinct_steps, steps_of
 
 __all__ = ["design_matrix", "matrix_kernels", "matrix_layout"]
 

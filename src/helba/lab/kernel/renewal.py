@@ -10,8 +10,8 @@ import numpy as np
 
 from helba.lab.kernel.kernel import KERNEL_PARAMETERS
 from helba.reference.engine import get_scheme
-from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
+from helba.reference.planning.bounds.noise import NoiseModel
 from helba.reference.planning.parameters import Parameters
 
 __all__ = ["BOOTSTRAP_PARAMETERS", "RenewalResult", "measure_bootstrap", "measure_refresh"]

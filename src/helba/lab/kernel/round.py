@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 
 from helba.errors import RunFailed
 from helba.lab.kernel.kernel import KERNEL_PARAMETERS, Kernel
-from helba.reference.circuits.argmax import Rider, comparison_vector
-from helba.reference.circuits.compare import acomp
-from helba.reference.circuits.root import square_root
-from helba.reference.circuits.scores import score_differences
-from helba.reference.circuits.sign import evaluate_sign
-from helba.reference.circuits.trace import trace_test
-from helba.reference.engine.refresh import REFRESH_LEVELS
+from helba.reference.circuits.comparison.argmax import Rider, comparison_vector
+from helba.reference.circuits.comparison.compare import acomp
+from helba.reference.circuits.comparison.root import square_root
+from helba.reference.circuits.comparison.sign import evaluate_sign
+from helba.reference.circuits.scores.scores import score_differences
+from helba.reference.circuits.scores.trace import trace_test
+from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
 from helba.reference.numerics import argmax as clear_argmax
 from helba.reference.numerics import compare as clear_compare
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.numerics.root import root_error
-from helba.reference.planning.compare_cost import (
+from helba.reference.planning.cost.compare_cost import (
     acomp_cost,
     acomp_rotations,
     argmax_cost,
@@ -28,10 +28,10 @@ from helba.reference.planning.compare_cost import (
     trace_cost,
     trace_rotations,
 )
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.polynomial import sign_cost
-from helba.reference.planning.score import ScoreLayout, choose_score_layout, score_cost
-from helba.reference.planning.score_packing import pack_contexts, pack_model, read_answer
+from helba.reference.planning.cost.polynomial import sign_cost
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.score import ScoreLayout, choose_score_layout, score_cost
+from helba.reference.planning.layout.score_packing import pack_contexts, pack_model, read_answer
 
 __all__ = ["round_kernels"]
 

@@ -9,20 +9,20 @@ import numpy as np
 from helba.lab.kernel.kernel import KERNEL_PARAMETERS, Kernel
 from helba.lab.kernel.matrix import design_matrix, matrix_layout
 from helba.numerics.inverse import cold_error, cold_iterations, plan_warm_start
-from helba.reference.circuits.estimate import compute_estimate, refine_estimate
-from helba.reference.circuits.inverse import invert_cold, invert_warm
-from helba.reference.circuits.model import assemble_model
+from helba.reference.circuits.algebra.estimate import compute_estimate, refine_estimate
+from helba.reference.circuits.algebra.inverse import invert_cold, invert_warm
+from helba.reference.circuits.scores.model import assemble_model
 from helba.reference.numerics.composite import CompositeSign
-from helba.reference.planning.matrix_cost import (
+from helba.reference.planning.cost.matrix_cost import (
     cold_cost,
     estimate_cost,
     refinement_cost,
     warm_cost,
 )
-from helba.reference.planning.model import ModelAssembly
-from helba.reference.planning.score import choose_score_layout, score_cost
-from helba.reference.planning.score_packing import pack_model
-from helba.reference.planning.stages import distinct_steps, steps_of
+from helba.reference.planning.layout.model import ModelAssembly
+from helba.reference.planning.layout.score import choose_score_layout, score_cost
+from helba.reference.planning.layout.score_packing import pack_model
+from helba.reference.planning.layout.stages import distinct_steps, steps_of
 
 __all__ = ["update_kernels"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from helba.lab.progress import note
 from helba.lab.report import print_json, print_table
-from helba.reference.planning.calibration import load_calibration, shipped_calibration
+from helba.reference.planning.cost.calibration import load_calibration, shipped_calibration
 from helba.reference.planning.plan import Plan
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest

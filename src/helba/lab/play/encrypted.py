@@ -22,7 +22,7 @@ from helba.reference.engine import get_scheme
 from helba.reference.planning.parameters import Parameters
 from helba.reference.protocol import Authority, Deployment, ReferenceBandit
 from helba.reference.protocol.bandit import deployment_for
-from helba.reference.protocol.codec import Codec
+from helba.reference.protocol.wire.codec import Codec
 from helba.reference.twin.fast import FastTwin
 from helba.reference.twin.paper import PaperTwin
 
@@ -113,7 +113,6 @@ class EncryptedPlay(Policy):
         return {
             "refresh": self.deployment.refresh,
             "keys": self.deployment.keys,
-            "latency": self.deployment.latency,
             "security": self.deployment.parameters.security,
             "rejected": status.rejected,
             "lag": status.lag,
@@ -141,8 +140,6 @@ def plan_play(
     security: int,
     refresh: str,
     keys: str,
-    gaps: str = "shown",
-    latency: str | None = None,
 ) -> Deployment:
     """Plan a run and say so; `RunFailed` at once where OpenFHE is asked for and is not there."""
     get_scheme(engine)
@@ -155,8 +152,6 @@ def plan_play(
         security=security,
         refresh=refresh,
         keys=keys,
-        gaps=gaps,
-        latency=latency,
     )
 
 

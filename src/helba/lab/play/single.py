@@ -39,7 +39,7 @@ from helba.lab.runner import Outcome, Row, policy_for, run_repetition, settings_
 from helba.learning.plan import OPENERS
 from helba.problems import Problem, make_problem
 from helba.protocol.deployment import SharesDeployment
-from helba.reference.planning.request import GAPS, KEY_MODES, LATENCIES, REFRESHES
+from helba.reference.planning.request import KEY_MODES, REFRESHES
 from helba.reference.protocol import Deployment
 from helba.ring.security import SECURITY_LEVELS
 
@@ -57,10 +57,10 @@ FIXED = {
     "helba-paper": {"profile": "paper", "bonus": "sqrt"},
 }
 KNOBS = ("profile", "bonus", "schedule")
-SECURITY, REFRESH, KEYS, GAPS_SHOWN, LATENCY = 128, "client", "own", "shown", "single"
+SECURITY, REFRESH, KEYS = 128, "client", "own"
 OPENER = "users"
 # What only the reference profiles have, on ciphertexts alone.
-REFERENCE_OPTIONS = ("refresh", "keys", "gaps", "latency")
+REFERENCE_OPTIONS = ("refresh", "keys")
 # What asks for encryption.
 ENCRYPTION_OPTIONS = ("opener", "security", *REFERENCE_OPTIONS)
 # What only an encrypted run has.
@@ -72,11 +72,10 @@ class SingleRequest:
     """What to run; an option that is None is the algorithm's own choice.
 
     The profile is `shares` unless told; the paper's comes with the paper's bonus, the square root.
-    `opener` belongs to `shares`, and `refresh`, `keys`, `gaps` and `latency` to the reference
-    profiles: with one of these the profile is `ciphertext` unless told. All of them, and
-    `security`, ask for encryption: with them the engine is ckks unless told, else plain. `beside`
-    are algorithms to play in the clear on the same draw; for an encrypted run it is the same
-    algorithm unless told.
+    `opener` belongs to `shares`, and `refresh` and `keys` to the reference profiles: with one of
+    these the profile is `ciphertext` unless told. All of them, and `security`, ask for encryption:
+    with them the engine is ckks unless told, else plain. `beside` are algorithms to play in the
+    clear on the same draw; for an encrypted run it is the same algorithm unless told.
     """
 
     problem: str
@@ -89,8 +88,6 @@ class SingleRequest:
     opener: str | None = None
     refresh: str | None = None
     keys: str | None = None
-    gaps: str | None = None
-    latency: str | None = None
     security: int | None = None
     seed: int = 0
     dim: int | None = None
@@ -113,10 +110,6 @@ class SingleRequest:
             require_choice("refresh", self.refresh, REFRESHES)
         if self.keys is not None:
             require_choice("keys", self.keys, KEY_MODES)
-        if self.gaps is not None:
-            require_choice("gaps", self.gaps, GAPS)
-        if self.latency is not None:
-            require_choice("latency", self.latency, LATENCIES)
         if self.security is not None and self.security not in SECURITY_LEVELS:
             raise InvalidInput("security", self.security, "one of 128, 192, 256")
         require_at_least("horizon", self.horizon, 1)
@@ -282,15 +275,12 @@ def _deploy(request: SingleRequest, *, settings: Settings) -> Deployment | Share
         return plan_shares_play(
             settings, engine=engine, opener=request.opener or OPENER, security=security
         )
-    latency = request.latency or (LATENCY if settings.profile == "ciphertext" else None)
     return plan_play(
         settings,
         engine=engine,
         security=security,
         refresh=request.refresh or REFRESH,
         keys=request.keys or KEYS,
-        gaps=request.gaps or GAPS_SHOWN,
-        latency=latency,
     )
 
 

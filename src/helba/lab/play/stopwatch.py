@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from helba.reference.protocol.bandit import ServerLink
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Report, TaskReply
-from helba.reference.protocol.server import Status
+from helba.reference.protocol.serving.server import Status
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Report, TaskReply
 
 __all__ = ["Share", "TimedServer"]
 

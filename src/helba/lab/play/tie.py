@@ -21,8 +21,8 @@ from helba.bandits.radius import (
 from helba.bandits.terms import BatchTerms, BatchWeights
 from helba.reference.numerics.argmax import argmax_tolerance
 from helba.reference.numerics.compare import acomp_tolerance
-from helba.reference.planning.precision import root_noise, score_noise
-from helba.reference.planning.root_packing import root_scale
+from helba.reference.planning.bounds.precision import root_noise, score_noise
+from helba.reference.planning.layout.root_packing import root_scale
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.twin.paper import argmax_precision, inverse_floor, quadratic_interval
 

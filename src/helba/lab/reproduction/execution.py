@@ -18,7 +18,7 @@ from helba.lab.pool import Workers
 from helba.lab.progress import WorkProgress, describe_seconds, note
 from helba.lab.reproduction.alone import run_alone
 from helba.lab.reproduction.estimate import Estimate
-from helba.lab.reproduction.result import Kept
+from helba.lab.reproduction.result import SavedResults
 from helba.lab.reproduction.unit import Unit
 
 __all__ = ["distinct", "run_missing"]
@@ -34,7 +34,7 @@ def distinct(units: Sequence[Unit]) -> list[Unit]:
     return list(found.values())
 
 
-def run_missing(units: Sequence[Unit], *, kept: Kept, processes: int) -> None:
+def run_missing(units: Sequence[Unit], *, kept: SavedResults, processes: int) -> None:
     """Do the units that `kept` does not hold.
 
     `RunFailed` when one fails, `Interrupted` when they are interrupted.
@@ -69,7 +69,7 @@ class _LightJob:
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
-    kept: Kept
+    kept: SavedResults
     estimate: Estimate
     progress: WorkProgress
 

@@ -14,7 +14,6 @@ from helba.bandits.policy import Policy
 from helba.errors import InvalidInput, require_whole
 from helba.lab.play.encrypted import EncryptedPlay, make_play, plan_play
 from helba.lab.play.single import (
-    GAPS_SHOWN,
     KEYS,
     REFRESH,
     SECURITY,
@@ -41,8 +40,6 @@ FIELDS = {
     "schedule",
     "refresh",
     "keys",
-    "gaps",
-    "latency",
     "security",
     "seed",
     "dim",
@@ -132,8 +129,6 @@ def _open(asked: SingleRequest, *, problem: Problem) -> Policy:
         security=asked.security or SECURITY,
         refresh=asked.refresh or REFRESH,
         keys=asked.keys or KEYS,
-        gaps=asked.gaps or GAPS_SHOWN,
-        latency=asked.latency,
     )
     return make_play(deployment)
 

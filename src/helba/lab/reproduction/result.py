@@ -32,7 +32,7 @@ from helba.lab.report import strict
 from helba.lab.reproduction.unit import Results, Unit
 from helba.lab.rows import write_text
 
-__all__ = ["Kept", "fingerprint_of"]
+__all__ = ["SavedResults", "fingerprint_of"]
 
 TOOL = "helba paper"
 MANIFEST = "paper.json"
@@ -51,7 +51,7 @@ def fingerprint_of(unit: Unit) -> str:
     return _digest(_code_fingerprint() + _source_of(unit.work) + text)
 
 
-class Kept:
+class SavedResults:
     """The finished units in a folder; opening it makes the folder ours, or raises `InvalidInput`.
 
     `results` are what the finished ones of `units` returned, `seconds` what they took, `finished`
@@ -79,7 +79,7 @@ class Kept:
             self.close()
             raise
 
-    def __enter__(self) -> Kept:
+    def __enter__(self) -> SavedResults:
         return self
 
     def __exit__(self, *_: object) -> None:

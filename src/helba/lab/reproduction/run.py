@@ -22,7 +22,7 @@ from helba.lab.reproduction.catalogue import SECTIONS, choose_chapters
 from helba.lab.reproduction.drawing.html import write_html
 from helba.lab.reproduction.environment import describe_environment
 from helba.lab.reproduction.execution import distinct, run_missing
-from helba.lab.reproduction.result import Kept
+from helba.lab.reproduction.result import SavedResults
 from helba.lab.reproduction.scope import Scope
 from helba.lab.reproduction.section import Section
 from helba.lab.reproduction.unit import Unit
@@ -52,7 +52,7 @@ def reproduce(
     units = distinct([unit for chapter in chapters.values() for unit in chapter.units(scope)])
     if any(unit.kind == "ckks" for unit in units):
         _require_openfhe()
-    with Kept(out, units=units, overwrite=overwrite) as kept:
+    with SavedResults(out, units=units, overwrite=overwrite) as kept:
         before = set(kept.results)
         run_missing(units, kept=kept, processes=processes)
         try:
@@ -115,7 +115,7 @@ def _describe(section: Section, *, folder: Path) -> dict[str, Any]:
     }
 
 
-def _describe_unit(unit: Unit, *, kept: Kept, before: set[str]) -> dict[str, Any]:
+def _describe_unit(unit: Unit, *, kept: SavedResults, before: set[str]) -> dict[str, Any]:
     return {
         "name": unit.name,
         "title": unit.title,

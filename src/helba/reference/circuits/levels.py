@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from helba.errors import LevelsExhausted
 from helba.reference.engine import EncryptedVector, Engine
-from helba.reference.engine.refresh import REFRESH_LEVELS
+from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
 
 __all__ = ["Refresh", "Renewal", "Steps", "run_steps", "sink", "with_levels"]
 

@@ -1,29 +1,29 @@
 """The paper's round and update on ciphertexts: the server multiplies what users send as vectors.
 
-`planning.paper_packing` says where arms stand in the slots, and which numbers are public. Sums over
-the slots of an arm leave partial sums of two arms beside the one that is wanted; a mask clears them
-and the sum is spread over the arm's slots, so that every slot holds a number in its range before it
-enters a root or a comparison, and nothing but b leaves.
+`planning.layout.paper_packing` says where arms stand in the slots, and which numbers are public.
+Sums over the slots of an arm leave partial sums of two arms beside the one that is wanted; a mask
+clears them and the sum is spread over the arm's slots, so that every slot holds a number in its
+range before it enters a root or a comparison, and nothing but b leaves.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from helba.reference.circuits.compare import acomp_steps, iterate_steps
-from helba.reference.circuits.estimate import compute_estimate
-from helba.reference.circuits.inverse import invert_cold_steps
+from helba.reference.circuits.algebra.estimate import compute_estimate
+from helba.reference.circuits.algebra.inverse import invert_cold_steps
+from helba.reference.circuits.algebra.packing import add_rotations
+from helba.reference.circuits.comparison.compare import acomp_steps, iterate_steps
+from helba.reference.circuits.comparison.root import square_root_steps
 from helba.reference.circuits.levels import Renewal, Steps
-from helba.reference.circuits.packing import add_rotations
-from helba.reference.circuits.root import square_root_steps
-from helba.reference.circuits.trace import scaled_trace
+from helba.reference.circuits.scores.trace import scaled_trace
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.numerics.compare import compare_iterations
-from helba.reference.planning.compare_cost import acomp_cost
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.paper_packing import PaperIndex, PaperLayout
-from helba.reference.planning.polynomial import Affine
-from helba.reference.planning.stages import Stages
+from helba.reference.planning.cost.compare_cost import acomp_cost
+from helba.reference.planning.cost.polynomial import Affine
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.paper_packing import PaperIndex, PaperLayout
+from helba.reference.planning.layout.stages import Stages
 from helba.reference.twin.paper import UPDATE_THRESHOLD
 
 __all__ = ["paper_answer_steps", "paper_statistics", "paper_test_steps", "paper_update_steps"]

@@ -3,7 +3,8 @@
 Bootstrapping takes values in [-1, 1] and as many slots as its keys are for. So the vector is
 divided by the next power of two (1 level; bootstrapping itself adjusts the scale, 1 level),
 repeated over the slots of the keys, bootstrapped, averaged over its copies, folded, and doubled
-again, which is free. The error of the bootstrapping (`planning.bootstrap`) is doubled as well.
+again, which is free. The error of the bootstrapping (`planning.bounds.bootstrap`) is doubled as
+well.
 
 The average keeps the copies equal. Bootstrapping makes an error of its own in each, and circuits
 that rely on the period would enlarge the differences (docs/decisions/0011). Its sum over n copies
@@ -13,11 +14,11 @@ is part of the doubling, so where n exceeds the bound the vector is divided by n
 from __future__ import annotations
 
 from helba.errors import LevelsExhausted, MissingKey, WrongVector, require_positive
-from helba.reference.circuits.packing import add_rotations
+from helba.reference.circuits.algebra.packing import add_rotations
 from helba.reference.engine import EncryptedVector, Engine
-from helba.reference.engine.refresh import REFRESH_LEVELS
-from helba.reference.planning.bootstrap import renewal_exponent
-from helba.reference.planning.stages import power_stages
+from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
+from helba.reference.planning.bounds.bootstrap import renewal_exponent
+from helba.reference.planning.layout.stages import power_stages
 
 __all__ = ["bootstrap_renewal"]
 

@@ -8,6 +8,8 @@ engine.decrypt(total, secret_key=keys.secret)
 """
 
 from helba.reference.engine.engine import Engine
+from helba.reference.engine.exchanges.opening import OpeningReply, OpeningRequest, PendingOpening
+from helba.reference.engine.exchanges.refresh import PendingRefresh, RefreshReply, RefreshRequest
 from helba.reference.engine.keys import (
     EvaluationKey,
     KeyPair,
@@ -17,8 +19,6 @@ from helba.reference.engine.keys import (
     ReencryptionKey,
     SecretKey,
 )
-from helba.reference.engine.opening import OpeningReply, OpeningRequest, PendingOpening
-from helba.reference.engine.refresh import PendingRefresh, RefreshReply, RefreshRequest
 from helba.reference.engine.scheme import SCHEMES, Scheme, get_scheme
 from helba.reference.engine.tally import Tally
 from helba.reference.engine.vector import EncryptedVector

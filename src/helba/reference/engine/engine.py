@@ -27,14 +27,13 @@ from helba.errors import (
     WrongVector,
     require_whole,
 )
-from helba.reference.engine.batching import Batching
-from helba.reference.engine.collecting import Collecting
+from helba.reference.engine.exchanges.masking import Masking
 from helba.reference.engine.keys import SecretKey
-from helba.reference.engine.leaving import Leaving
-from helba.reference.engine.masking import Masking
 from helba.reference.engine.primitives import Array
+from helba.reference.engine.reencryption import Reencryption
 from helba.reference.engine.tally import Tally
 from helba.reference.engine.vector import Body, EncryptedVector
+from helba.reference.engine.wire.serialiser import Serialiser
 from helba.reference.numerics.evaluation import is_addition
 
 __all__ = ["Engine"]
@@ -42,7 +41,7 @@ __all__ = ["Engine"]
 Term = tuple[EncryptedVector, float]
 
 
-class Engine(Masking, Leaving, Batching, Collecting):
+class Engine(Masking, Reencryption, Serialiser):
     """Encrypts under `public_key`; computes if it has `evaluation_key`. It cannot decrypt alone."""
 
     # -- in and out

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from helba.errors import InvalidInput, WrongVector, require_whole
-from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS
+from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS
 from helba.reference.planning.parameters import Parameters
 
 __all__ = [

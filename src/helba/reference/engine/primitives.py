@@ -53,38 +53,6 @@ class Primitives(ABC):
         """Product with one number for each slot, of degree 2."""
 
     @abstractmethod
-    def _prepare(self, clear: Array, level: int, slots: int) -> Any:
-        """Numbers, repeated over `slots`, encoded for `level`; kept nowhere else."""
-
-    @abstractmethod
-    def _add_prepared(self, body: Body, prepared: Any) -> Any:
-        """Sum of a body of degree 1 with prepared numbers of its level."""
-
-    @abstractmethod
-    def _add_prepared_onto(self, total: Body, prepared: Any) -> Any:
-        """The same, into `total`, which nobody else holds."""
-
-    @abstractmethod
-    def _multiply_prepared(self, body: Body, prepared: Any) -> Any:
-        """Product of a body of degree 1 with prepared numbers of its level, of degree 2."""
-
-    @abstractmethod
-    def _prepare_whole(self, clear: Array, level: int, slots: int) -> Any:
-        """Slots of a whole polynomial, repeated over `slots`, encoded at scale 1 for `level`."""
-
-    @abstractmethod
-    def _sum_whole(self, bodies: Sequence[Body], prepared: Sequence[Any]) -> Any:
-        """Sum of the products of bodies of degree 1 with these, of degree 1, at no level."""
-
-    @abstractmethod
-    def _copy(self, body: Body) -> Any:
-        """The payload once more, for `_add_onto` alone."""
-
-    @abstractmethod
-    def _add_onto(self, total: Body, body: Body) -> Any:
-        """Sum, in the place of `total`, which `_copy` has made: no one else has it."""
-
-    @abstractmethod
     def _multiply_scalar(self, body: Body, factor: float, level: int) -> Any:
         """Product with a number, of degree 2, at `level` or at the body's own if that is lower."""
 

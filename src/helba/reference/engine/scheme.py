@@ -17,7 +17,7 @@ from helba.reference.engine.keys import (
     ReencryptionKey,
     SecretKey,
 )
-from helba.reference.engine.keyserialiser import KeySerialiser
+from helba.reference.engine.wire.keyserialiser import KeySerialiser
 from helba.reference.planning.parameters import Parameters
 
 __all__ = ["SCHEMES", "Scheme", "get_scheme"]

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from helba.errors import DamagedData, WrongVector
-from helba.reference.engine.description import Description
 from helba.reference.engine.engine import Engine
 from helba.reference.engine.keys import (
     EvaluationKey,
@@ -21,6 +20,7 @@ from helba.reference.engine.keys import (
 )
 from helba.reference.engine.scheme import Scheme
 from helba.reference.engine.simulator import LIBRARY, SimulatedEngine
+from helba.reference.engine.wire.description import Description
 from helba.reference.planning.parameters import Parameters
 
 __all__ = ["SimulatorScheme"]

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.errors import DamagedData, OutOfRange, WrongVector
-from helba.reference.engine.collecting import PayloadSum
 from helba.reference.engine.engine import Engine
+from helba.reference.engine.exchanges.opening import draw_flood
 from helba.reference.engine.keys import (
     EvaluationKey,
     PublicKey,
@@ -27,13 +27,12 @@ from helba.reference.engine.keys import (
     ReencryptionKey,
     SecretKey,
 )
-from helba.reference.engine.leaving import draw_coefficient_flood, draw_slot_flood
-from helba.reference.engine.opening import draw_flood
-from helba.reference.engine.packing import pack_words, unpack_words
 from helba.reference.engine.primitives import Array
+from helba.reference.engine.reencryption import draw_coefficient_flood, draw_slot_flood
 from helba.reference.engine.vector import Body, EncryptedVector
-from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.engine.wire.packing import pack_words, unpack_words
+from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
+from helba.reference.planning.bounds.noise import NoiseModel
 
 __all__ = ["LIBRARY", "SimulatedEngine"]
 
@@ -143,33 +142,6 @@ class SimulatedEngine(Engine):
         rest *= rounding
         noise += rest
         return _product(a.values * clear, noise)
-
-    def _prepare(self, clear: Array, level: int, slots: int) -> Any:
-        return np.tile(clear, slots // len(clear))
-
-    def _add_prepared(self, body: Body, prepared: Any) -> Any:
-        return self._add_plain(body, prepared)
-
-    def _add_prepared_onto(self, total: Body, prepared: Any) -> Any:
-        return self._add_plain(total, prepared)
-
-    def _multiply_prepared(self, body: Body, prepared: Any) -> Any:
-        return self._multiply_plain(body, prepared)
-
-    def _prepare_whole(self, clear: Array, level: int, slots: int) -> Any:
-        return np.tile(clear, slots // len(clear))
-
-    def _sum_whole(self, bodies: Sequence[Body], prepared: Sequence[Any]) -> Any:
-        met = [(_clear(body), factor) for body, factor in zip(bodies, prepared, strict=True)]
-        values = np.sum([a.values * factor for a, factor in met], axis=0)
-        noise = np.sum([a.noise * np.abs(factor) for a, factor in met], axis=0)
-        return self._bounded(values, np.minimum(noise, NO_BOUND), bodies[0])
-
-    def _copy(self, body: Body) -> Any:
-        return body.payload  # `_add` makes a new one anyway
-
-    def _add_onto(self, total: Body, body: Body) -> Any:
-        return self._add(total, body)
 
     def _multiply_scalar(self, body: Body, factor: float, level: int) -> Any:
         a = _clear(body)
@@ -296,9 +268,6 @@ class SimulatedEngine(Engine):
             self._require_range(result.largest, level=at.level)
         return result
 
-    def _new_sum(self, slots: int, level: int) -> PayloadSum:
-        return _ClearSum(self, slots=slots, level=level)
-
     # -- bytes: the numbers or masked integers, then the bounds of their error; or a mask
 
     def _dump(self, payload: Any, *, kind: str, slots: int, level: int) -> bytes:
@@ -324,31 +293,6 @@ class SimulatedEngine(Engine):
             return self._bounded(values, noise, Body(None, level))
         except OutOfRange as error:
             raise DamagedData("a number is out of the range of its level") from error
-
-
-class _ClearSum:
-    """The sum of payloads."""
-
-    def __init__(self, engine: SimulatedEngine, *, slots: int, level: int) -> None:
-        self._engine, self._slots, self._level = engine, slots, level
-        self._total: Any = None
-
-    def read(self, data: memoryview) -> Any:
-        """Return a payload, or raise `DamagedData`."""
-        return self._engine._load(data, kind="vector", slots=self._slots, level=self._level)
-
-    def add(self, payloads: Sequence[Any]) -> None:
-        """Add what was read."""
-        for each in payloads:
-            if self._total is None:
-                self._total = each
-            else:
-                bodies = (Body(part, self._level) for part in (self._total, each))
-                self._total = self._engine._add(*bodies)
-
-    def payload(self) -> Any:
-        """Return the sum."""
-        return self._total
 
 
 def _largest(values: Array) -> float:

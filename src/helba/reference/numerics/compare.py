@@ -35,7 +35,6 @@ __all__ = [
     "maximum_error",
     "maximum_iterations",
     "new_comp",
-    "new_max",
     "paper_compare_iterations",
     "paper_maximum_iterations",
 ]
@@ -155,11 +154,6 @@ def new_comp(a: Array, b: Array, *, gap: float, error: float, n: int = 1) -> Cer
         levels=count * levels_per_iteration(n),
     )
     return Certified(value=(1.0 + x) / 2.0, certificate=certificate)
-
-
-def new_max(a: Array, b: Array, *, error: float, n: int = 1) -> Certified[Array]:
-    """Return max(a, b) for a, b in [0, 1], at most `error` below and never above it."""
-    return amax([a, b], error=error, n=n)
 
 
 def amax(values: Sequence[Array], *, error: float, n: int = 1) -> Certified[Array]:

@@ -19,22 +19,12 @@ from helba.bandits.settings import Settings
 from helba.numerics.inverse import InverseNoise, WarmStart
 from helba.reference.numerics.argmax import Disclosure, argmax_tolerance, disclosure
 from helba.reference.numerics.composite import CompositeSign
-from helba.reference.planning.bootstrap import BOOTSTRAP_LEVELS
-from helba.reference.planning.calibration import Calibration
-from helba.reference.planning.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_of
-from helba.reference.planning.clearing import clearing_noise, leaving_noise
-from helba.reference.planning.extent import count_updates, score_extent
-from helba.reference.planning.flooding import MOST_ADVANTAGE, answer_flood
-from helba.reference.planning.latency import chain_seconds
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.noise import TAILS, NoiseModel
-from helba.reference.planning.paper_workload import (
-    paper_inverse_steps,
-    paper_round_steps,
-    paper_tie_noise,
-)
-from helba.reference.planning.parameters import Parameters
-from helba.reference.planning.precision import (
+from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS
+from helba.reference.planning.bounds.extent import count_updates, score_extent
+from helba.reference.planning.bounds.flooding import answer_flood
+from helba.reference.planning.bounds.noise import TAILS, NoiseModel
+from helba.reference.planning.bounds.precision import (
+    answer_noise,
     cold_noise,
     comparison_noise,
     estimate_error,
@@ -44,9 +34,19 @@ from helba.reference.planning.precision import (
     root_noise,
     score_noise,
 )
+from helba.reference.planning.cost.calibration import Calibration
+from helba.reference.planning.cost.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_of
+from helba.reference.planning.cost.latency import chain_seconds
+from helba.reference.planning.cost.paper_workload import (
+    paper_inverse_steps,
+    paper_round_steps,
+    paper_tie_noise,
+)
+from helba.reference.planning.cost.workload import inverse_steps, model_steps, round_steps
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.score import ScoreLayout
+from helba.reference.planning.parameters import Parameters
 from helba.reference.planning.request import PlanRequest
-from helba.reference.planning.score import ScoreLayout
-from helba.reference.planning.workload import inverse_steps, model_steps, round_steps
 from helba.reference.twin.fast import CKKS_NOISE
 from helba.reference.twin.paper import argmax_precision, inverse_floor
 
@@ -152,13 +152,12 @@ class Workshop:
         """What an answer reveals of scores in a range of `scale`; None in the paper's profile."""
         if self.layout is None or self.sign is None or self.method is None:
             return None
-        own = self.layout.slots_of(0, among=self.layout.compare_slots)
         return disclosure(
             sign=self.sign,
             arms=self.settings.arms,
             scale=scale,
             method=self.method,
-            slots=int(own.sum()),
+            slots=self.layout.compare_slots,
         )
 
     def round_steps(self) -> tuple[Step, ...]:
@@ -278,8 +277,7 @@ class Workshop:
             noise /= 2.0
             if tree:
                 noise = self.layout.padded_arms * (noise + 2.0 * renewed)
-            noise += clearing_noise(self.layout, parameters=parameters)
-            noise += leaving_noise(compared, parameters=parameters)
+            noise += answer_noise(compared, parameters=parameters)
             flood = answer_flood(arms=settings.arms, method=self.method)
             relative = argmax_tolerance(
                 sign=self.sign,
@@ -299,10 +297,6 @@ class Workshop:
             own = NoiseModel(parameters).encryption(compared) / (TAILS * math.sqrt(2.0 * compared))
             if LEAST_COVER * max(noise, 4.0 * compared * own) > flood:
                 return Limit.PRECISION
-            if self.request.gaps == "hidden":
-                shown = self.disclosure(extent)
-                if shown is None or shown.advantage(flood=flood) > MOST_ADVANTAGE:
-                    return Limit.PRECISION
             tolerance = relative * extent
         return self._priced(
             Draft(

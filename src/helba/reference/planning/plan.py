@@ -9,8 +9,8 @@ from helba.bandits.terms import Accuracy
 from helba.numerics.certificate import Certificate
 from helba.reference.numerics.argmax import Disclosure
 from helba.reference.numerics.composite import CompositeSign
-from helba.reference.planning.flooding import bit_budget
-from helba.reference.planning.noise import NoiseModel
+from helba.reference.planning.bounds.flooding import bit_budget
+from helba.reference.planning.bounds.noise import NoiseModel
 from helba.reference.planning.parameters import Parameters
 from helba.reference.planning.request import PlanRequest
 from helba.reference.planning.sizes import outward_level, reencryption_key_bytes, working_bytes
@@ -104,11 +104,6 @@ class Plan:
     def security(self) -> int:
         """The security level in bits."""
         return self.request.security
-
-    @property
-    def users(self) -> int:
-        """How many users share a ciphertext, and so a round: its seconds are those of all."""
-        return self.request.users
 
     @property
     def max_log2_qp(self) -> int:

@@ -8,17 +8,16 @@ from dataclasses import replace
 from helba.bandits.terms import Accuracy
 from helba.errors import InvalidInput, RunFailed
 from helba.numerics.certificate import Certificate
-from helba.reference.planning.calibration import Calibration, load_calibration
-from helba.reference.planning.chain import levels_of
+from helba.reference.planning.bounds.flooding import answer_flood
+from helba.reference.planning.bounds.precision import trace_reach
+from helba.reference.planning.cost.calibration import Calibration, load_calibration
+from helba.reference.planning.cost.chain import levels_of
 from helba.reference.planning.draft import Draft, Limit, Workshop
-from helba.reference.planning.flooding import answer_flood
-from helba.reference.planning.paper_packing import PaperLayout
+from helba.reference.planning.layout.paper_packing import PaperLayout
 from helba.reference.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
 from helba.reference.planning.plan import Plan
-from helba.reference.planning.precision import trace_reach
 from helba.reference.planning.reasons import explain
 from helba.reference.planning.request import PlanRequest
-from helba.reference.planning.score import most_users
 from helba.reference.planning.search import (
     MOST_DEPTH,
     Found,
@@ -189,10 +188,6 @@ def _refusal(request: PlanRequest, *, limit: Limit, calibration: Calibration) ->
         Limit.PRECISION: f"noise outgrows the certificates in rings up to {most}",
         Limit.KEYS: f"the rotation keys pass {most_key_bytes(request) >> 30} GiB",
     }[limit]
-    if request.users > 1 and limit is Limit.SLOTS:
-        slots = (request.ring_dim or RING_DIMS[-1]) // 2
-        fitting = most_users(dim=request.dim, arms=request.arms, max_slots=slots)
-        return InvalidInput("users", request.users, f"at most {max(1, fitting)} {where}: {why}")
     fixed = _fixed_refusal(request, why=why, calibration=calibration)
     if fixed is not None:
         return fixed

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from helba.reference.numerics.argmax import product_arm_limit
-from helba.reference.planning.chain import Chain, levels_of
+from helba.reference.planning.bounds.precision import MOST_INVERSE_ERROR, trace_reach
+from helba.reference.planning.cost.chain import Chain, levels_of
 from helba.reference.planning.draft import METHOD_MARGIN, Draft, Workshop
+from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.plan import Choice
-from helba.reference.planning.precision import MOST_INVERSE_ERROR, trace_reach
-from helba.reference.planning.score import ScoreLayout
 from helba.reference.twin.fast import CKKS_NOISE
 from helba.ring.security import describe_ring, max_log2_qp
 
@@ -82,8 +82,7 @@ def _comparison(workshop: Workshop, draft: Draft) -> tuple[Choice, ...]:
         return (Choice(name="argmax", value="amax and acomp", reason=why),)
     slots = draft.parameters.max_slots
     if layout.form == "pairs":
-        whose = f" of {layout.users} users" if layout.users > 1 else ""
-        fits = f"{layout.slots} slots of {slots} hold all pairs of arms{whose}: "
+        fits = f"{layout.slots} slots of {slots} hold all pairs of arms: "
         fits += "differences cost no level"
     elif workshop.request.bonus == "sqrt":
         fits = "the root is taken of each arm's bonus, before arms are compared"

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from helba.bandits.settings import Settings
 from helba.errors import InvalidInput, require_between, require_choice, require_whole
 from helba.reference.planning.parameters import MOST_SCALE_BITS
-from helba.reference.planning.score import require_users
 from helba.ring.security import RING_DIMS, SECURITY_LEVELS
 
-__all__ = ["ARGMAX_CHOICES", "GAPS", "KEY_MODES", "LATENCIES", "REFRESHES", "PlanRequest"]
+__all__ = ["ARGMAX_CHOICES", "KEY_MODES", "REFRESHES", "PlanRequest"]
 
 REFRESHES = ("client", "bootstrap", "none")
 ARGMAX_CHOICES = ("auto", "product", "sum")
 KEY_MODES = ("own", "shared", "switched")
-GAPS = ("shown", "hidden")
-LATENCIES = ("single", "interactive")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,17 +22,11 @@ class PlanRequest:
 
     `refresh` says how levels come back: "client" (masked, by a user who is online), "bootstrap" (by
     the server alone) or "none". `argmax` is "product", "sum", or "auto": the product where it
-    stands well above the noise and fits, for it shows the winner only. `users` share a ciphertext:
-    a power of two, and more than one only with the ciphertext profile and the quadratic bonus.
-    `keys` says whose keys users have: their "own", to which answers are re-encrypted; one that is
-    "shared", as in the paper; or their own in both directions, where also what they send is
-    "switched" to the collective key. `gaps` that are "hidden" ask for a sign polynomial whose
-    ripple the flood covers: beyond its resolution an answer then tells no more than the winner, or
-    the order, but for a small advantage; it costs products or levels. `latency` is "interactive",
-    where a user may be asked to refresh on the way to its answer, for rings of half the size, or
-    "single", where it asks once and is answered once; unless told, it is interactive where users
-    help and have ciphertext and key to themselves. A root, and the paper's profile, always take
-    refreshes in a round. `ring_dim`, `depth` and `scale_bits` fix what the planner would choose.
+    stands well above the noise and fits, for it shows the winner only. `keys` says whose keys users
+    have: their "own", to which answers are re-encrypted; one that is "shared", as in the paper; or
+    their own in both directions, where also what they send is "switched" to the collective key. A
+    root, and the paper's profile, take refreshes in a round.
+    `ring_dim`, `depth` and `scale_bits` fix what the planner would choose.
     """
 
     dim: int
@@ -55,10 +46,7 @@ class PlanRequest:
     delta: float = 0.01
     trace_threshold: float = 1.0
     growth: float = 0.1
-    users: int = 1
     keys: str = "own"
-    gaps: str = "shown"
-    latency: str | None = None
     ring_dim: int | None = None
     depth: int | None = None
     scale_bits: int | None = None
@@ -67,9 +55,6 @@ class PlanRequest:
         require_choice("refresh", self.refresh, REFRESHES)
         require_choice("argmax", self.argmax, ARGMAX_CHOICES)
         require_choice("keys", self.keys, KEY_MODES)
-        require_choice("gaps", self.gaps, GAPS)
-        if self.latency is not None:
-            require_choice("latency", self.latency, LATENCIES)
         if self.security not in SECURITY_LEVELS:
             raise InvalidInput("security", self.security, "one of 128, 192, 256")
         if self.ring_dim is not None and self.ring_dim not in RING_DIMS:
@@ -78,32 +63,11 @@ class PlanRequest:
             require_whole("depth", self.depth, least=1, most=100)
         if self.scale_bits is not None:
             require_whole("scale_bits", self.scale_bits, least=35, most=MOST_SCALE_BITS)
-        require_users(self.users)
-        if self.users > 1 and (self.profile, self.bonus) != ("ciphertext", "quadratic"):
-            raise InvalidInput(
-                "users", self.users, "1, but for the ciphertext profile with the quadratic bonus"
-            )
-        if self.latency == "interactive" and self.refresh != "client":
-            raise InvalidInput("latency", "'interactive'", "single without refresh client")
-        if self.latency == "interactive" and self.users > 1:
-            raise InvalidInput("latency", "'interactive'", "single if users share a ciphertext")
-        if self.latency == "interactive" and self.keys == "shared":
-            # nobody could tell whose round a refresh belongs to
-            raise InvalidInput("latency", "'interactive'", "single if users share a key")
         if self.profile == "paper" and self.argmax != "auto":
             raise InvalidInput("argmax", repr(self.argmax), "auto in the paper's profile")
-        if self.profile == "paper" and self.gaps != "shown":
-            raise InvalidInput("gaps", repr(self.gaps), "shown in the paper's profile")
         for name, low, high in (("length", 1e-6, 1e6), ("ridge", 1e-9, 1e9)):
             require_between(name, getattr(self, name), low, high)
         self.settings()
-
-    @property
-    def interactive(self) -> bool:
-        """Whether a round may take refreshes where it could do without."""
-        if self.latency is None:
-            return self.refresh == "client" and self.users == 1 and self.keys != "shared"
-        return self.latency == "interactive"
 
     def settings(self) -> Settings:
         """Return the settings of the twin that this plan serves; they check the rest."""

@@ -19,22 +19,22 @@ from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS
 from helba.reference.numerics.argmax import choose_method
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.numerics.sign import cheapest_composition
-from helba.reference.planning.calibration import Calibration
-from helba.reference.planning.chain import levels_of
+from helba.reference.planning.bounds.extent import count_updates
+from helba.reference.planning.bounds.flooding import answer_flood
+from helba.reference.planning.bounds.precision import COMFORTABLE_INVERSE
+from helba.reference.planning.cost.calibration import Calibration
+from helba.reference.planning.cost.chain import levels_of
+from helba.reference.planning.cost.workload import model_steps
 from helba.reference.planning.draft import LEAST_LEVELS, Draft, Limit, Workshop
-from helba.reference.planning.extent import count_updates
-from helba.reference.planning.flooding import answer_flood
-from helba.reference.planning.matrix import MatrixLayout
-from helba.reference.planning.model import ModelAssembly
-from helba.reference.planning.paper_packing import PaperLayout
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.model import ModelAssembly
+from helba.reference.planning.layout.paper_packing import PaperLayout
+from helba.reference.planning.layout.score import ScoreLayout, choose_score_layout
+from helba.reference.planning.layout.stages import power_stages, steps_of
 from helba.reference.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
-from helba.reference.planning.precision import COMFORTABLE_INVERSE
 from helba.reference.planning.request import PlanRequest
-from helba.reference.planning.score import ScoreLayout, choose_score_layout
 from helba.reference.planning.selection import largest_scale, possible_digits
 from helba.reference.planning.sizes import switching_key_bytes
-from helba.reference.planning.stages import power_stages, steps_of
-from helba.reference.planning.workload import model_steps
 from helba.reference.twin.fast import CKKS_NOISE, RESOLUTION, SIGN_ERROR, default_sign
 from helba.ring.security import RING_DIMS
 
@@ -53,9 +53,6 @@ SPARE_LEVELS = 8
 # Levels of the pieces that a round is cut into, at most.
 MOST_PIECE = 16
 DEEPER_SIGNS = 3
-# Where gaps are to be hidden: of these errors at most, at these depths.
-FLAT_ERRORS = (3e-5, 3e-6, 3e-7, 3e-8)
-FLAT_DEPTHS = (10, 11, 12, 13, 15)
 BOOTSTRAP_RING = 1 << 16
 # Noise that is comfortable in the comparison vector.
 COMFORTABLE_COMPARISON = CKKS_NOISE
@@ -71,9 +68,6 @@ SMALL_DIM = 16
 PAPER_BITS = 49
 MOST_NEWTON_STEPS = 8
 MOST_DEPTH = 100
-# Two batches at once are bound by memory, and keys of fewer digits are larger: 512 users in two
-# dimensions got 236 answers a second with 2 digits, 288 with 3, 276 with 4.
-LEAST_DIGITS_OF_MANY = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +93,7 @@ def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Lim
                 hits = hit if hit - {Limit.LEVELS} or not hits else hits
                 continue
             smallest = min(smallest, ring_dim)
-            if best is None or _rank(found.draft, request) < _rank(best.draft, request):
+            if best is None or found.draft.seconds < best.draft.seconds:
                 best = found
             if not _may_gain(best.workshop) and (not cut_round or ring_dim > smallest):
                 break
@@ -111,23 +105,13 @@ def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Lim
     return Limit.SLOTS
 
 
-def _rank(draft: Draft, request: PlanRequest) -> tuple[float, float]:
-    """Least time is best; of several users each sends and receives every level, so depth first."""
-    return (draft.parameters.depth if request.users > 1 else 0, draft.seconds)
-
-
 def _may_gain(workshop: Workshop) -> bool:
     """Whether a larger ring can be quicker: only if it allows scoring by pairs."""
     return workshop.layout is not None and workshop.layout.form == "arms"
 
 
-def sign_candidates(arms: int, *, gaps: str = "shown") -> tuple[CompositeSign, ...]:
-    """Return the default sign, and deeper ones of its quality that need fewer products.
-
-    Where gaps are to be "hidden" they are flatter ones: for each error the cheapest of a depth.
-    """
-    if gaps == "hidden":
-        return _flat_signs()
+def sign_candidates(arms: int) -> tuple[CompositeSign, ...]:
+    """Return the default sign, and deeper ones of its quality that need fewer products."""
     first, error = default_sign(arms), min(SIGN_ERROR, 0.25 / (arms - 1))
     found = [first]
     for depth in range(first.levels + 1, first.levels + 1 + DEEPER_SIGNS):
@@ -135,18 +119,6 @@ def sign_candidates(arms: int, *, gaps: str = "shown") -> tuple[CompositeSign, .
             other = cheapest_composition(resolution=RESOLUTION, error=error, depth=depth)
             if other not in found:
                 found.append(other)
-    return tuple(found)
-
-
-@lru_cache(maxsize=1)
-def _flat_signs() -> tuple[CompositeSign, ...]:
-    found = []
-    for error in FLAT_ERRORS:
-        for depth in FLAT_DEPTHS:
-            with suppress(InvalidInput):  # not reachable at this depth
-                sign = cheapest_composition(resolution=RESOLUTION, error=error, depth=depth)
-                if sign not in found:
-                    found.append(sign)
     return tuple(found)
 
 
@@ -176,8 +148,6 @@ def _update_rotations(matrices: MatrixLayout, layout: ScoreLayout | None) -> tup
 
 def _may_cut(request: PlanRequest) -> bool:
     """A round of `ciphertext` goes through in one; the paper's, and a root, need refreshes."""
-    if request.interactive:
-        return True
     return request.refresh != "none" and (request.profile == "paper" or request.bonus == "sqrt")
 
 
@@ -241,7 +211,7 @@ def _best_of_method(
     hits: set[Limit] = set()
     slots = ring_dim // 2
     for workshop in _workshops(request, max_slots=slots, calibration=calibration, method=method):
-        if cut_round and best is not None and not request.interactive:
+        if cut_round and best is not None:
             break  # with many refreshes on the way the depth of the sign matters little
         fits = False
         steps = rotations_of(workshop, max_slots=slots)
@@ -253,7 +223,7 @@ def _best_of_method(
             draft = workshop.draft(parameters, cut_round=cut_round)
             if isinstance(draft, Limit):
                 hits.add(draft)
-            elif best is None or _rank(draft, request) < _rank(best.draft, request):
+            elif best is None or draft.seconds < best.draft.seconds:
                 best = Found(workshop=workshop, draft=draft, cut_round=cut_round)
         if not fits:
             hits.add(Limit.LEVELS)
@@ -277,9 +247,7 @@ def _layouts(request: PlanRequest, *, max_slots: int) -> tuple[MatrixLayout, Sco
             raise InvalidInput("max_slots", max_slots, f"at least {needed}")
         return matrices, None
     if request.bonus == "quadratic":
-        layout = choose_score_layout(
-            dim=request.dim, arms=request.arms, max_slots=max_slots, users=request.users
-        )
+        layout = choose_score_layout(dim=request.dim, arms=request.arms, max_slots=max_slots)
         return matrices, layout
     # The root is taken of each arm's bonus, so scores cannot come as differences.
     layout = ScoreLayout(dim=request.dim, arms=request.arms, form="arms")
@@ -296,7 +264,7 @@ def _workshops(
         matrices, layout = _layouts(request, max_slots=max_slots)
     except InvalidInput:
         return
-    signs = () if layout is None else sign_candidates(request.arms, gaps=request.gaps)
+    signs = () if layout is None else sign_candidates(request.arms)
     for sign in signs or (None,):
         yield Workshop(
             request=request,
@@ -335,8 +303,6 @@ def _parameters(workshop: Workshop, *, ring_dim: int, cut_round: bool) -> Iterat
             return
         fits = False
         for digits in possible_digits(depth):
-            if request.users > 1 and digits < LEAST_DIGITS_OF_MANY:
-                continue
             parameters = largest_scale(
                 ring_dim=ring_dim,
                 depth=depth,

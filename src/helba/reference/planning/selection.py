@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from helba.errors import InvalidInput, require_whole
-from helba.reference.planning.calibration import Calibration, load_calibration
+from helba.reference.planning.cost.calibration import Calibration, load_calibration
 from helba.reference.planning.parameters import (
     LEAST_SECURE_SCALE_BITS,
     MOST_SCALE_BITS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from helba.reference.planning.chain import REFRESH_LEVELS
+from helba.reference.planning.cost.chain import REFRESH_LEVELS
 from helba.reference.planning.parameters import Parameters
 
 __all__ = [

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from helba.reference.protocol.authority import Authority, Member
     from helba.reference.protocol.bandit import ReferenceBandit
     from helba.reference.protocol.deployment import Deployment
-    from helba.reference.protocol.server import Server
+    from helba.reference.protocol.serving.server import Server
     from helba.reference.protocol.user import Recommendation, User
 
 __all__ = [
@@ -38,7 +38,7 @@ _HOMES = {
     "ReferenceBandit": "bandit",
     "Member": "authority",
     "Recommendation": "user",
-    "Server": "server",
+    "Server": "serving.server",
     "User": "user",
 }
 

@@ -14,9 +14,9 @@ from helba.errors import DamagedData, InvalidInput, Refused
 from helba.reference.engine import KeyPair, KeySet, PublicKey, Scheme, get_scheme
 from helba.reference.planning.sizes import outward_level
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.directory import Directory
 from helba.reference.protocol.enrolment import Enrolment, Rotation, name_key
-from helba.reference.protocol.server import Server
+from helba.reference.protocol.serving.directory import Directory
+from helba.reference.protocol.serving.server import Server
 from helba.reference.protocol.user import User
 
 __all__ = ["Authority", "Member"]

@@ -17,11 +17,11 @@ from helba.errors import InvalidInput, RunFailed
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.authority import Authority
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.messages import Answer, Message, Receipt, Refusal
-from helba.reference.protocol.server import Status
+from helba.reference.protocol.serving.server import Status
 from helba.reference.protocol.user import Recommendation, User
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Answer, Message, Receipt, Refusal
 from helba.reference.twin.fast_bound import Comparison, fast_regret_bound
 
 __all__ = ["ReferenceBandit", "ServerLink", "deployment_for", "reference_settings"]
@@ -73,10 +73,7 @@ def deployment_for(
     engine: str = "ckks",
     security: int = 128,
     refresh: str = "client",
-    users: int = 1,
     keys: str = "own",
-    gaps: str = "shown",
-    latency: str | None = None,
 ) -> Deployment:
     """Plan for these settings and return the deployment; those of shares play on ciphertexts."""
     settings = reference_settings(settings)
@@ -97,10 +94,7 @@ def deployment_for(
         delta=settings.delta,
         trace_threshold=settings.trace_threshold,
         growth=settings.growth,
-        users=users,
         keys=keys,
-        gaps=gaps,
-        latency=latency,
     )
     return Deployment.from_plan(make_plan(request), scheme=engine, settings=settings)
 
@@ -122,7 +116,6 @@ class ReferenceBandit(Policy):
         security: int = 128,
         refresh: str = "client",
         keys: str = "own",
-        latency: str | None = None,
         deployment: Deployment | None = None,
         authority: Authority | None = None,
         server: ServerLink | None = None,
@@ -140,7 +133,6 @@ class ReferenceBandit(Policy):
                     security=security,
                     refresh=refresh,
                     keys=keys,
-                    latency=latency,
                 )
             )
         self.deployment = authority.deployment

@@ -17,17 +17,17 @@ from helba.bandits.terms import MOST_RESIDUAL, Accuracy
 from helba.errors import DamagedData, HelbaError, InvalidInput, require_choice, require_whole
 from helba.reference.engine import SCHEMES
 from helba.reference.numerics.composite import CompositeSign
-from helba.reference.planning.matrix import MatrixLayout
+from helba.reference.planning.layout.matrix import MatrixLayout
+from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.parameters import Parameters, insecure_parameters
 from helba.reference.planning.plan import Plan
 from helba.reference.planning.request import KEY_MODES, REFRESHES
-from helba.reference.planning.score import ScoreLayout
 from helba.reference.twin.paper import PaperTwin
 
 __all__ = ["Deployment"]
 
 FINGERPRINT_BYTES = 16
-# Rewards that a test may meet since the last one that said no, for each user served at once.
+# Rewards that a test may meet since the last one that said no.
 UNSEEN_REWARDS = 2
 MOST_UNSEEN = 1 << 16
 # An update test carries uniform noise of at most this.
@@ -50,7 +50,6 @@ class Deployment:
     parameters: Parameters
     refresh: str
     form: str
-    users: int
     rotations: tuple[int, ...]
     bootstrap_slots: int
     round_levels: int
@@ -95,7 +94,6 @@ class Deployment:
             parameters=chosen,
             refresh=plan.request.refresh,
             form=plan.layout,
-            users=plan.users,
             rotations=plan.rotations,
             bootstrap_slots=plan.bootstrap_slots,
             round_levels=plan.round_levels,
@@ -105,13 +103,7 @@ class Deployment:
             comparison_noise=plan.comparison_error,
             flood=plan.flood,
             keys=plan.request.keys,
-            unseen=UNSEEN_REWARDS * plan.users,
         )
-
-    @property
-    def latency(self) -> str:
-        """Whether a round is one exchange ("single"), or cut by refreshes ("interactive")."""
-        return "interactive" if self.round_levels > self.parameters.depth else "single"
 
     @cached_property
     def matrices(self) -> MatrixLayout:
@@ -122,7 +114,7 @@ class Deployment:
     def scores(self) -> ScoreLayout:
         """Where contexts and model of the profile `ciphertext` sit."""
         settings = self.settings
-        return ScoreLayout(dim=settings.dim, arms=settings.arms, form=self.form, users=self.users)
+        return ScoreLayout(dim=settings.dim, arms=settings.arms, form=self.form)
 
     @cached_property
     def test_reach(self) -> float:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from helba.errors import DamagedData
 from helba.reference.engine import PublicKey
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.frame import frame, unframe
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.frame import frame, unframe
+from helba.reference.protocol.wire.messages import ID_BYTES
 
 __all__ = ["SHARED_ID", "Enrolment", "Issued", "Rotation", "is_issued", "name_key", "read_issued"]
 

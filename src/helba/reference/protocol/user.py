@@ -22,10 +22,11 @@ from helba.bandits.policy import Array, check_context, check_contexts, clip_rewa
 from helba.bandits.terms import BatchTerms
 from helba.errors import DamagedData, EngineError, InvalidInput, Refused
 from helba.reference.engine import Engine, KeyPair, Scheme
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.enrolment import SHARED_ID, name_key
-from helba.reference.protocol.messages import (
+from helba.reference.protocol.profiles.profiles import profile_of
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import (
     ID_BYTES,
     Answer,
     Ask,
@@ -36,7 +37,6 @@ from helba.reference.protocol.messages import (
     TaskReply,
     TestReply,
 )
-from helba.reference.protocol.profiles import profile_of
 
 __all__ = ["Recommendation", "User"]
 
@@ -63,12 +63,6 @@ class Recommendation:
         return "<Recommendation>"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _OpenRound:
-    arms: int
-    slot: int
-
-
 class User:
     """One user of a deployment; `engine` is that of the collective key, `keys` are its own.
 
@@ -91,7 +85,7 @@ class User:
         self._own = engine if shared else scheme.engine(keys.public)
         self._secret_key = keys.secret
         self.id = SHARED_ID if shared else name_key(keys.public)
-        self._open: dict[bytes, _OpenRound] = {}
+        self._open: dict[bytes, int] = {}  # the arms of rounds
         self.overflows = 0
         self.clipped = 0
 
@@ -135,19 +129,18 @@ class User:
             raise Refused("the collective key was rotated: get the new public key first")
         return message.terms()
 
-    def ask(self, contexts: object, *, terms: BatchTerms, slot: int = 0) -> bytes:
-        """Return an `Ask` for 1 to K contexts, in the slots of user `slot`."""
+    def ask(self, contexts: object, *, terms: BatchTerms) -> bytes:
+        """Return an `Ask` for 1 to K contexts."""
         rows = check_contexts(self.deployment.settings, contexts)
-        packed = self.profile.pack_contexts(rows, terms=terms, slot=slot)
+        packed = self.profile.pack_contexts(rows, terms=terms)
         levels = [self.profile.context_level] * len(packed)
         name = secrets.token_bytes(ID_BYTES)
-        self._open[name] = _OpenRound(arms=len(rows), slot=slot)
+        self._open[name] = len(rows)
         return self._encode(
             Ask(
                 user=self.id,
                 round=name,
                 batch=terms.number,
-                slot=slot,
                 parts=self._encrypt(packed, levels),
             )
         )
@@ -163,7 +156,7 @@ class User:
             raise InvalidInput("answer", "one of another round", "to a round that was asked for")
         if len(message.parts) != 1:
             raise DamagedData("an answer has one ciphertext")
-        asked = self._open[message.round]
+        arms = self._open[message.round]
         vector = self._own.vector_from_bytes(message.parts[0], slots=self.profile.answer_slots)
         riding = message.test is not None
         try:
@@ -172,9 +165,9 @@ class User:
             values = None
         arm, positive = None, bool(secrets.randbelow(2))
         if values is not None:
-            reading = self.profile.read(values, slot=asked.slot, riding=riding)
+            reading = self.profile.read(values, riding=riding)
             low, high = self.profile.entry_range()
-            b = reading.comparison[: asked.arms]
+            b = reading.comparison[:arms]
             if np.isfinite(b).all() and low <= b.min() and b.max() <= high:
                 arm = int(np.argmax(b))
                 if reading.test is not None:
@@ -187,7 +180,7 @@ class User:
             reply = self._encode(TestReply(user=self.id, test=message.test, positive=positive))
         return Recommendation(
             round=message.round,
-            arm=secrets.randbelow(asked.arms) if arm is None else arm,
+            arm=secrets.randbelow(arms) if arm is None else arm,
             overflow=arm is None,
             reply=reply,
         )

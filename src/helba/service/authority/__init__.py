@@ -1,6 +1,6 @@
 """The key authority over HTTP: enrols users, and keeps the server in step with its folder.
 
-    desk        the authority's folder, opened once
+    enroller        the authority's folder, opened once
     link        what the authority says to the server
     delivery    brings the server in step with the folder; `courier` does so again and again
     app, run    the HTTP; `metric` counts

@@ -31,9 +31,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, Field
 
 from helba.errors import DamagedData, Unavailable
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.authority.courier import Courier
-from helba.service.authority.desk import Desk
+from helba.service.authority.enroller import Enroller
 from helba.service.authority.metric import AuthorityMetrics
 from helba.service.failure import (
     Forbidden,
@@ -118,10 +118,10 @@ class Delivered(BaseModel):
 
 
 def create_app(
-    desk: Desk, *, courier: Courier, settings: AuthoritySettings, metrics: AuthorityMetrics
+    enroller: Enroller, *, courier: Courier, settings: AuthoritySettings, metrics: AuthorityMetrics
 ) -> FastAPI:
     """Return the app; while it runs, `courier` delivers."""
-    counter = _Counter(desk, courier=courier, settings=settings)
+    counter = _Counter(enroller, courier=courier, settings=settings)
 
     @asynccontextmanager
     async def live(_: FastAPI) -> AsyncIterator[None]:
@@ -143,8 +143,8 @@ def create_app(
         openapi_url="/v1/openapi.json",
         redirect_slashes=False,
     )
-    _add_public_routes(app, desk=desk, courier=courier, settings=settings, metrics=metrics)
-    _add_enrolments(app, desk=desk, courier=courier, counter=counter, metrics=metrics)
+    _add_public_routes(app, enroller=enroller, courier=courier, settings=settings, metrics=metrics)
+    _add_enrolments(app, enroller=enroller, courier=courier, counter=counter, metrics=metrics)
     add_openapi(app, models=(Problem, AuthorityHealth, Home, Enrolled, Delivered))
     add_failure_handlers(app)
     app.add_middleware(ServiceHeaders)
@@ -155,7 +155,7 @@ def create_app(
 def _add_public_routes(
     app: FastAPI,
     *,
-    desk: Desk,
+    enroller: Enroller,
     courier: Courier,
     settings: AuthoritySettings,
     metrics: AuthorityMetrics,
@@ -170,12 +170,12 @@ def _add_public_routes(
 
     def get_deployment() -> Response:
         """Return the deployment: what all parties agree on."""
-        return JSONResponse(desk.deployment_json())
+        return JSONResponse(enroller.deployment_json())
 
     def get_public_key(request: Request) -> Response:
         """Return the collective public key, for users to encrypt under."""
         limiter.take(address_of(request))
-        return Response(copy.of(desk.public_key()), media_type=BYTES)
+        return Response(copy.of(enroller.public_key()), media_type=BYTES)
 
     def get_server() -> Response:
         """Return where the server is, and the id of the collective key."""
@@ -183,7 +183,7 @@ def _add_public_routes(
             {
                 "url": settings.server_url,
                 "tenant": settings.tenant,
-                "key": desk.key_id().hex(),
+                "key": enroller.key_id().hex(),
             }
         )
 
@@ -202,7 +202,12 @@ def _add_public_routes(
 
 
 def _add_enrolments(
-    app: FastAPI, *, desk: Desk, courier: Courier, counter: _Counter, metrics: AuthorityMetrics
+    app: FastAPI,
+    *,
+    enroller: Enroller,
+    courier: Courier,
+    counter: _Counter,
+    metrics: AuthorityMetrics,
 ) -> None:
     """Add the routes of who is invited."""
     settings = counter.settings
@@ -239,7 +244,7 @@ def _add_enrolments(
     def get_enrolment(user: str) -> Response:
         """Return whether the server has a user who was enrolled."""
         found = _read_id(user)
-        if not any(each.id == found and not each.revoked for each in desk.records()):
+        if not any(each.id == found and not each.revoked for each in enroller.records()):
             raise NotFound("nobody of this id is enrolled")
         return JSONResponse({"delivered": courier.has(found)})
 
@@ -280,15 +285,17 @@ class _Given:
 
 
 class _Counter:
-    """Where requests for enrolments wait for their turn at the desk."""
+    """Where requests for enrolments wait for their turn at the enroller."""
 
-    def __init__(self, desk: Desk, *, courier: Courier, settings: AuthoritySettings) -> None:
-        self._desk = desk
+    def __init__(
+        self, enroller: Enroller, *, courier: Courier, settings: AuthoritySettings
+    ) -> None:
+        self._enroller = enroller
         self._courier = courier
         self.settings = settings
         self._limiter = RateLimiter(settings.rate_per_second, settings.burst)
-        self._turn = ThreadPoolExecutor(max_workers=1, thread_name_prefix="desk")
-        self._most = desk.most_key_bytes
+        self._turn = ThreadPoolExecutor(max_workers=1, thread_name_prefix="enroller")
+        self._most = enroller.most_key_bytes
         self._flight = BytesInFlight(settings.most_waiting * self._most)
         self._waiting = 0
 
@@ -296,7 +303,7 @@ class _Counter:
         """Enrol who asks; return what is kept, and whether the server has it."""
         self._limiter.take(address_of(request))
         try:
-            self._desk.admit(given.name, invitation=given.invitation)
+            self._enroller.admit(given.name, invitation=given.invitation)
             async with read_binary(request, most=self._most, flight=self._flight) as body:
                 record = await self._enrol(body, given)
         except NotInvited as error:
@@ -312,7 +319,7 @@ class _Counter:
         try:
             return await asyncio.get_running_loop().run_in_executor(
                 self._turn,
-                lambda: self._desk.enrol(
+                lambda: self._enroller.enrol(
                     given.name,
                     public_key=public_key,
                     token_hash=given.token_hash,

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from helba.errors import InvalidInput, Refused, RunFailed, Unavailable
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.messages import ID_BYTES
 
 __all__ = ["Known", "Link", "require_safe_url"]
 

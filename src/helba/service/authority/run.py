@@ -10,7 +10,7 @@ from pathlib import Path
 from helba.service.authority.app import AuthoritySettings, create_app
 from helba.service.authority.courier import Courier
 from helba.service.authority.delivery import Outcome, deliver
-from helba.service.authority.desk import Desk
+from helba.service.authority.enroller import Enroller
 from helba.service.authority.link import Link
 from helba.service.authority.metric import AuthorityMetrics
 from helba.service.listen import run_app
@@ -42,7 +42,7 @@ class ServerAddress:
 
 
 def serve_authority(
-    desk: Desk,
+    enroller: Enroller,
     *,
     server: ServerAddress,
     host: str,
@@ -56,12 +56,12 @@ def serve_authority(
     """Serve until the process is told to end, or `stopping` is set; `ready` gets the URL."""
     metrics = AuthorityMetrics()
     courier = Courier(
-        desk.folder, link=server.connect(desk.token), observe=metrics.observe_delivery
+        enroller.folder, link=server.connect(enroller.token), observe=metrics.observe_delivery
     )
     if settings is None:
         url = (server.public_url or server.url).rstrip("/")
         settings = AuthoritySettings(server_url=url, tenant=server.tenant)
-    app = create_app(desk, courier=courier, settings=settings, metrics=metrics)
+    app = create_app(enroller, courier=courier, settings=settings, metrics=metrics)
     run_app(
         app,
         host=host,

@@ -29,7 +29,13 @@ from helba.service.client.account import Account, read_account, read_token
 from helba.service.client.dialogue import CONFLICT, Dialogue
 from helba.service.client.keyring import Keyring
 from helba.service.client.link import ServerLink
-from helba.service.client.shelf import FolderShelf, KeptRound, MemoryShelf, Shelf, check_round
+from helba.service.client.outbox import (
+    FolderOutbox,
+    MemoryOutbox,
+    Outbox,
+    PendingRound,
+    check_round,
+)
 from helba.service.client.sweep import Flushed, is_final, is_orphan
 from helba.service.client.transport import Patience, Rejected, find_refusal
 from helba.service.protocol.userstore import open_user
@@ -76,7 +82,7 @@ class Client:
         self._user = user
         self._link = ServerLink(self.transport, tenant=account.tenant)
         self._dialogue = Dialogue(user, self._link)
-        self._shelf: Shelf = MemoryShelf() if folder is None else FolderShelf(folder)
+        self._outbox: Outbox = MemoryOutbox() if folder is None else FolderOutbox(folder)
         self._keyring = Keyring(
             user,
             account=account,
@@ -221,7 +227,7 @@ class Client:
         earlier report of this round had been counted. The error is raised of a report that fails:
         one that the server refused for good is kept aside with the reason, any other stays unsent.
         """
-        kept = self._shelf.find_round(check_round(round))
+        kept = self._outbox.find_round(check_round(round))
         if kept is None or kept.reward is None:
             self._prepare(round, kept=kept, reward=reward, context=context)
         elif clip_reward(self.deployment.settings, reward)[0] != kept.reward:
@@ -250,11 +256,11 @@ class Client:
         With `refused` those that the server refused before are sent once more. What it refuses is
         kept aside. `Unavailable` where the server is still out of reach.
         """
-        aside = list(self._shelf.refused()) if refused else []
-        waiting = {each.round for each in self._shelf.rounds() if each.reward is not None}
-        found = [self._deliver(round) for round in sorted(waiting | set(self._shelf.reports()))]
-        found += [self._deliver(round) for round in aside if self._shelf.take_back(round)]
-        orphans = [each.round for each in self._shelf.rounds() if is_orphan(each)]
+        aside = list(self._outbox.refused()) if refused else []
+        waiting = {each.round for each in self._outbox.rounds() if each.reward is not None}
+        found = [self._deliver(round) for round in sorted(waiting | set(self._outbox.reports()))]
+        found += [self._deliver(round) for round in aside if self._outbox.take_back(round)]
+        orphans = [each.round for each in self._outbox.rounds() if is_orphan(each)]
         for round in orphans:
             self.forget(round)
         return Flushed(
@@ -263,9 +269,9 @@ class Client:
             given_up=len(orphans),
         )
 
-    def open_rounds(self) -> list[KeptRound]:
+    def open_rounds(self) -> list[PendingRound]:
         """Return the rounds that wait for a reward, the oldest first."""
-        return [each for each in self._shelf.rounds() if each.arm is not None]
+        return [each for each in self._outbox.rounds() if each.arm is not None]
 
     def forget(self, round: str) -> bool:
         """Give a round up, here and at the server: no reward will be reported.
@@ -273,13 +279,13 @@ class Client:
         False if neither knows such a round.
         """
         known = self._link.drop_round(check_round(round))
-        known = known or self._shelf.find_round(round) is not None or round in self.refused()
-        self._shelf.drop(round)
+        known = known or self._outbox.find_round(round) is not None or round in self.refused()
+        self._outbox.drop(round)
         return known
 
     def refused(self) -> dict[str, str]:
         """Return the rounds whose reports the server refused, and why."""
-        return self._shelf.refused()
+        return self._outbox.refused()
 
     def status(self) -> dict[str, Any]:
         """Return what is kept here, and what the server says of itself."""
@@ -292,7 +298,7 @@ class Client:
             "key": self.key,
             "pinned": self.account.pinned,
             "open_rounds": [each.round for each in self.open_rounds()],
-            "unsent_reports": self._shelf.reports(),
+            "unsent_reports": self._outbox.reports(),
             "refused_reports": self.refused(),
             "service": self._link.report_of_tenant(),
         }
@@ -314,10 +320,9 @@ class Client:
 
     def _ask(self, rows: Array) -> Advice:
         """One round; `Rejected` if the server does not answer it, and then it is forgotten."""
-        terms, slot = self._keyring.terms()
-        ask = self._user.ask(rows, terms=terms, slot=slot)
-        kept = KeptRound(round=self._dialogue.round_of(ask), contexts=rows.tolist())
-        self._shelf.put_round(kept)
+        ask = self._user.ask(rows, terms=self._keyring.terms())
+        kept = PendingRound(round=self._dialogue.round_of(ask), contexts=rows.tolist())
+        self._outbox.put_round(kept)
         try:
             found = self._user.read(self._dialogue.answer_to(ask))
         except BaseException as error:
@@ -326,7 +331,7 @@ class Client:
             if refusal is not None and refusal.by_helba:
                 self._give_up(kept.round)
             raise
-        self._shelf.put_round(replace(kept, arm=found.arm))
+        self._outbox.put_round(replace(kept, arm=found.arm))
         self._send_bit(found.reply)
         return Advice(round=kept.round, arm=found.arm, overflow=found.overflow)
 
@@ -337,10 +342,10 @@ class Client:
         """
         with suppress(HelbaError):
             self._link.drop_round(round, deadline_seconds=BRIEF_SECONDS)
-            self._shelf.drop(round)
+            self._outbox.drop(round)
 
     def _prepare(
-        self, round: str, *, kept: KeptRound | None, reward: object, context: object
+        self, round: str, *, kept: PendingRound | None, reward: object, context: object
     ) -> None:
         """Keep what is to be reported, and the report."""
         settings = self.deployment.settings
@@ -350,15 +355,15 @@ class Client:
             context = kept.contexts[kept.arm]
         row = check_context(settings, context)
         earned, _ = clip_reward(settings, reward)
-        found = KeptRound(round=round, contexts=[row.tolist()], arm=0) if kept is None else kept
+        found = PendingRound(round=round, contexts=[row.tolist()], arm=0) if kept is None else kept
         self._build(replace(found, context=row.tolist(), reward=earned))
 
-    def _build(self, kept: KeptRound) -> bytes:
+    def _build(self, kept: PendingRound) -> bytes:
         report = self._user.report(
             bytes.fromhex(kept.round), context=kept.context, reward=kept.reward
         )
-        self._shelf.put_round(replace(kept, key=self.key))
-        self._shelf.put_report(kept.round, report)
+        self._outbox.put_round(replace(kept, key=self.key))
+        self._outbox.put_report(kept.round, report)
         return report
 
     def _deliver(self, round: str) -> bool | HelbaError | None:
@@ -367,7 +372,7 @@ class Client:
         Return whether it was counted now; or the final refusal, for which it is kept aside; or
         None if nothing is kept of it: another process was faster.
         """
-        kept, report = self._shelf.find_round(round), self._shelf.find_report(round)
+        kept, report = self._outbox.find_round(round), self._outbox.find_report(round)
         if kept is not None and (report is None or self.key != kept.key):
             report = self._build(kept)  # a crash came before, or the key was rotated
         if report is None:
@@ -380,12 +385,12 @@ class Client:
             if kept is not None and self._is_outdated(kept):
                 self._build(kept)
                 return self._deliver(round)
-            self._shelf.set_aside(round, reason=str(error))
+            self._outbox.set_aside(round, reason=str(error))
             return error
-        self._shelf.drop(round)
+        self._outbox.drop(round)
         return counted
 
-    def _is_outdated(self, kept: KeptRound) -> bool:
+    def _is_outdated(self, kept: PendingRound) -> bool:
         """Whether the collective key was rotated after the report was made; adopts the new one."""
         self._keyring.terms()
         return kept.key != self.key

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from helba.errors import DamagedData, RunFailed
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Answer, Ask, Receipt, Refusal, Task
 from helba.reference.protocol.user import User
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Answer, Ask, Receipt, Refusal, Task
 from helba.service.client.link import ServerLink
 from helba.service.client.transport import Rejected
 

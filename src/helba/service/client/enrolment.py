@@ -18,8 +18,8 @@ from pathlib import Path
 from helba.errors import DamagedData, InvalidInput, Refused
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.enrolment import SHARED_ID
-from helba.reference.protocol.messages import ID_BYTES
 from helba.reference.protocol.user import User
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.client.account import ACCOUNT, Account, keep_token, read_account, write_account
 from helba.service.client.link import ServerLink
 from helba.service.client.registry import Registry

@@ -14,10 +14,10 @@ from pathlib import Path
 from helba.bandits.terms import BatchTerms
 from helba.errors import DamagedData, Refused
 from helba.reference.engine import get_scheme
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.enrolment import name_key
-from helba.reference.protocol.messages import Notice
 from helba.reference.protocol.user import User
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Notice
 from helba.service.client.account import Account
 from helba.service.client.link import ServerLink
 from helba.service.client.registry import Registry
@@ -53,9 +53,9 @@ class Keyring:
     def __repr__(self) -> str:
         return f"<Keyring under {self.key}>"
 
-    def terms(self) -> tuple[BatchTerms, int]:
-        """Return the terms that the server serves, and a slot; a rotated key is adopted first."""
-        notice, slot = self._link.terms()
+    def terms(self) -> BatchTerms:
+        """Return the terms that the server serves; a rotated key is adopted first."""
+        notice = self._link.terms()
         try:
             terms = self._user.read_notice(notice)
         except Refused:
@@ -66,10 +66,10 @@ class Keyring:
                     "authority's, then adopt it (helba client adopt DIR --key ID)"
                 ) from None
             self.adopt(new)
-            notice, slot = self._link.terms()
+            notice = self._link.terms()
             terms = self._user.read_notice(notice)
         self.key = self._key_of(notice)
-        return terms, slot
+        return terms
 
     def adopt(self, key: str | None = None) -> str:
         """Take the server's collective key, and return its id.

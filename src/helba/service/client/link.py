@@ -33,10 +33,9 @@ class ServerLink:
 
     # -- rounds
 
-    def terms(self) -> tuple[bytes, int]:
-        """Return the notice of the batch that is served, and the slot for the next ask."""
-        reply = self._call("POST", "terms", body=b"")
-        return reply.body, reply.slot or 0
+    def terms(self) -> bytes:
+        """Return the notice of the batch that is served."""
+        return self._call("POST", "terms", body=b"").body
 
     def ask(self, ask: bytes) -> list[bytes]:
         """Return the answer to an ask, or the tasks on the way to it."""

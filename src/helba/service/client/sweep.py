@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from helba.service.client.shelf import KeptRound
+from helba.service.client.outbox import PendingRound
 from helba.service.client.transport import find_refusal
 
 __all__ = ["Flushed", "is_final", "is_orphan"]
@@ -32,6 +32,6 @@ def is_final(error: BaseException) -> bool:
     return refusal is not None and refusal.by_helba and refusal.status in FINAL
 
 
-def is_orphan(round: KeptRound) -> bool:
+def is_orphan(round: PendingRound) -> bool:
     """Return whether a round was asked for long ago, and no answer came."""
     return round.arm is None and time.time() - round.asked_at > ANSWER_SECONDS

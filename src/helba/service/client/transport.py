@@ -104,7 +104,6 @@ class Reply:
     body: bytes = field(repr=False)
     help_wanted: bool = False
     batch: int | None = None
-    slot: int | None = None
 
     def json(self) -> Any:
         """Return the JSON of the body, or raise `DamagedData`."""
@@ -325,7 +324,6 @@ def _reply(response: httpx.Response, body: bytes) -> Reply:
         body=body,
         help_wanted=response.headers.get("Helba-Help") == "1",
         batch=_number(response.headers.get("Helba-Batch")),
-        slot=_number(response.headers.get("Helba-Slot")),
     )
 
 

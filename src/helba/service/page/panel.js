@@ -20,7 +20,6 @@ export const toneOf = (tenant) =>
 
 const ENGINES = { ckks: "CKKS", simulate: "simulated, not encrypted" };
 const KEYS = { own: "each user its own", shared: "one for all users", switched: "each user its own, both ways" };
-const LATENCIES = { interactive: "interactive", single: "one exchange" };
 const REFRESHES = { client: "by users, masked", bootstrap: "bootstrapping", none: "none" };
 const named = (names, value) => (Object.hasOwn(names, value ?? "") ? names[value] : textOf(value));
 
@@ -103,7 +102,7 @@ function showNumbers(tenant) {
   showWithUnit("p95", duration(tenant.latency_ms?.p95));
   showWithUnit("rate", throughput(tenant.rounds_per_second));
   const counts = ["waiting", "open_rounds", "enrolled", "round", "horizon", "samples", "held", "updates",
-    "rejected", "batch", "bits", "bit_budget", "dim", "arms", "users"];
+    "rejected", "batch", "bits", "bit_budget", "dim", "arms"];
   for (const name of counts) show(name, numberOf(tenant[name]));
   fill(find("horizon-meter"), tenant.round, tenant.horizon, `${numberOf(tenant.round)} of ${numberOf(tenant.horizon)} rounds`);
   fill(find("bits-meter"), tenant.bits, tenant.bit_budget, `${numberOf(tenant.bits)} of ${numberOf(tenant.bit_budget)} bits`);
@@ -126,7 +125,6 @@ export function showTenant(tenant) {
   show("security", simulated ? "none: simulated" : security);
   show("ring_dim", ringOf(tenant.ring_dim));
   show("keys", named(KEYS, tenant.keys));
-  show("latency", named(LATENCIES, tenant.latency));
   show("refresh", named(REFRESHES, tenant.refresh));
   show("key", textOf(tenant.key));
   show("fingerprint", textOf(tenant.fingerprint));

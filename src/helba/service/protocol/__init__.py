@@ -1,8 +1,10 @@
-"""Files of the first protocol: folders of keys, snapshots, processes. They go with the service.
+"""Files of the first protocol: folders of keys, snapshots, processes.
 
 authority = open_authority(folder, passphrase=words)
 user = open_user(folder, passphrase=words)
 server = ServerProcess(folder)
+
+Goes with the old service.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Files of the authority's folder that need no passphrase: members, tokens, which keys count.
 
 `keystore` says what is in the folder; what is here reads and writes single files of it.
+
+Goes with the old service.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import DamagedData, Refused, RunFailed, Unavailable
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.files import (
     PUBLIC_KEY,
     ROTATION,

@@ -1,6 +1,8 @@
 """An authority read from its folder, and written there; `keystore` says what the folder has.
 
 Who calls works on the folder alone: inside `work_on`, which first ends what broke off before.
+
+Goes with the old service.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ holds its interpreter.
 
 What a child says is read by pickle, which would run what it is told to: a parent that does not
 trust its child names the classes that replies may have. Errors travel as names and plain values.
+
+Goes with the old service.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Which files a folder has is in `keystore`, `userstore` and `serverfiles`; those that only their
 owner can read are written by `vault`.
+
+Goes with the old service.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ The code is a token (`tokens`), told to the user outside of this program. It is 
 key that comes with it: that key may come again with it, after an answer was lost or for a new
 token, and no other may. A name has one invitation at a time; who is revoked loses it. Who calls
 works on the authority's folder alone.
+
+Goes with the old service.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any
 
 from helba.errors import DamagedData, InvalidInput, Refused, require_between
 from helba.reference.protocol.authority import MOST_NAME
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.authorityfiles import INVITATIONS
 from helba.service.protocol.files import read_json
 from helba.service.protocol.tokens import hash_token, make_token, require_token_hash, same_hash

@@ -2,6 +2,8 @@
 
 The bytes are checked as far as that goes without the scheme: lengths, digest, description. Whether
 they are a key is known only when the scheme reads them.
+
+Goes with the old service.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from pathlib import Path
 
 from helba.errors import DamagedData
 from helba.reference.engine import PublicKey
-from helba.reference.engine.description import Description
-from helba.reference.engine.envelope import HEADER, kind_of, unseal
+from helba.reference.engine.wire.description import Description
+from helba.reference.engine.wire.envelope import HEADER, kind_of, unseal
 from helba.reference.planning.parameters import Parameters
 from helba.reference.protocol.enrolment import name_key
 from helba.service.protocol.files import naming, read_public

@@ -18,6 +18,8 @@ before members.json names them.
 
 The folder is private, and one command at a time works on it. Deleted keys are unlinked: what the
 medium keeps of them is beyond this program. `allow_insecure` is for tests.
+
+Goes with the old service.
 """
 
 from __future__ import annotations

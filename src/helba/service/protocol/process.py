@@ -3,11 +3,13 @@
 It works on the folder of `serverfiles`, and keeps it in step with what it is told: who is enrolled,
 and under which keys. A folder that is deleted after the start stays away. Messages go through a
 pipe as bytes.
+
+Goes with the old service.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -17,10 +19,10 @@ from typing import Any
 
 from helba.errors import HelbaError, RunFailed
 from helba.reference.protocol.enrolment import Rotation
-from helba.reference.protocol.server import Status
+from helba.reference.protocol.serving.server import Status
 from helba.service.protocol.child import ChildProcess, answer_calls, fail_to_start, prepare_child
 from helba.service.protocol.files import PUBLIC_KEY, ROTATION, delete_file, read_public
-from helba.service.protocol.kept import KeptServer
+from helba.service.protocol.folderserver import FolderServer
 from helba.service.protocol.serverfiles import (
     PREVIOUS,
     drop_rotation,
@@ -53,11 +55,6 @@ class ServerProcess:
     def receive(self, data: bytes) -> tuple[bytes, ...]:
         """Take a message in, return those to send back."""
         replies: tuple[bytes, ...] = self._child.call("receive", data)
-        return replies
-
-    def receive_asks(self, asks: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Answer several waiting users."""
-        replies: tuple[bytes, ...] = self._child.call("receive_asks", list(asks))
         return replies
 
     def tasks(self, user: bytes) -> tuple[bytes, ...]:
@@ -131,7 +128,6 @@ def _serve(pipe: Connection, folder: Path, allow_insecure: bool, state: bytes | 
     kept = _ProcessServer(server, folder=folder)
     calls: dict[str, Callable[..., Any]] = {
         "receive": kept.receive,
-        "receive_asks": server.receive_asks,
         "tasks": server.tasks,
         "enrol": kept.enrol,
         "introduce": kept.introduce,
@@ -144,7 +140,7 @@ def _serve(pipe: Connection, folder: Path, allow_insecure: bool, state: bytes | 
     answer_calls(pipe, calls, what="server", finish=kept.count)
 
 
-class _ProcessServer(KeptServer):
+class _ProcessServer(FolderServer):
     """The server, its folder, and what else calls may do."""
 
     def receive(self, message: bytes) -> tuple[bytes, ...]:

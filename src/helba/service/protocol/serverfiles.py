@@ -16,6 +16,8 @@ are secrets of the server: only its owner can read them, and the folder is priva
 Every file appears whole or not at all; files that must change together do so one after the other. A
 server that finds a mixture does not start, and says why; writing the files again mends it. Files in
 users/ whose name is no id are nobody's, and are left alone.
+
+Goes with the old service.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ from helba.errors import DamagedData, RunFailed
 from helba.reference.engine import Engine, get_scheme
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.directory import Directory
 from helba.reference.protocol.enrolment import Enrolment, Rotation, name_key
-from helba.reference.protocol.ledger import Ledger
-from helba.reference.protocol.messages import ID_BYTES
-from helba.reference.protocol.server import Server
+from helba.reference.protocol.serving.directory import Directory
+from helba.reference.protocol.serving.ledger import Ledger
+from helba.reference.protocol.serving.server import Server
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.files import (
     DEPLOYMENT,
     EVALUATION_KEY,

@@ -15,6 +15,8 @@ Keys are not in it: the users and their re-encryption keys come with the directo
 The bytes hold secrets of the server towards its users (masks, signs of tests and checks): they are
 its own file, never a message. Without the secret key, which the server does not have, they decrypt
 nothing.
+
+Goes with the old service.
 """
 
 from __future__ import annotations
@@ -29,20 +31,17 @@ import numpy as np
 
 from helba.bandits.terms import BatchTerms
 from helba.errors import DamagedData, HelbaError
-from helba.reference.circuits.argmax import Rider
+from helba.reference.circuits.comparison.argmax import Rider
 from helba.reference.engine import EncryptedVector, Engine
-from helba.reference.protocol.codec import Codec
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.directory import Directory
 from helba.reference.protocol.enrolment import name_key
-from helba.reference.protocol.frame import frame, unframe
-from helba.reference.protocol.growth import Growth, GrowthTests, UpdateTest
-from helba.reference.protocol.jobs import Check, Result
-from helba.reference.protocol.messages import ID_BYTES
-from helba.reference.protocol.profile import Held, Model, RidingTest, Statistics
-from helba.reference.protocol.schedule import ServerSchedule
-from helba.reference.protocol.server import Server
-from helba.reference.protocol.work import (
+from helba.reference.protocol.profiles.profile import Held, Model, RidingTest, Statistics
+from helba.reference.protocol.serving.directory import Directory
+from helba.reference.protocol.serving.growth import Growth, GrowthTests, UpdateTest
+from helba.reference.protocol.serving.jobs import Check, Result
+from helba.reference.protocol.serving.schedule import ServerSchedule
+from helba.reference.protocol.serving.server import Server
+from helba.reference.protocol.serving.work import (
     AnswerWork,
     OpenRound,
     OpenTask,
@@ -50,12 +49,15 @@ from helba.reference.protocol.work import (
     UpdateWork,
     Work,
 )
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.frame import frame, unframe
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.snapshotparts import PartReader, PartWriter
 
 __all__ = ["describe_server", "join_state", "restore_server", "save_server"]
 
 MAGIC = b"\x89HELSRV\n"
-VERSION = 7
+VERSION = 8
 MOST_HEAD_BYTES = 1 << 30
 MOST_PARTS = 1 << 20
 COUNTS = ("round", "samples", "updates", "rejected", "levels_left", "last_error")
@@ -96,8 +98,8 @@ def describe_server(server: Server, writer: PartWriter, *, lasting: bool = False
         "work": [],
     }
     if lasting:
-        working = [work for work in server.worker.work if isinstance(work, AnswerWork)]
-        head["round"] = server.round - sum(len(work.users) for work in working)
+        working = sum(isinstance(work, AnswerWork) for work in server.worker.work)
+        head["round"] = server.round - working
     else:
         rounds, answers = server.rounds.items(), server.answers.items()
         head["rounds"] = {k.hex(): [v.user.hex(), v.reported] for k, v in rounds}
@@ -147,9 +149,8 @@ def _drop_work(head: dict[str, Any]) -> None:
     """Leave out what was under way; rounds that were being answered may be asked again."""
     for work in head["work"]:
         if work["kind"] == "answer":
-            for round in work["users"]:
-                del head["rounds"][round]
-                head["round"] -= 1
+            del head["rounds"][work["asked"]]
+            head["round"] -= 1
     head["work"] = []
 
 
@@ -226,8 +227,8 @@ def _describe_work(work: Work, writer: PartWriter) -> dict[str, Any]:
         return {
             "kind": "answer",
             **shared,
-            "users": {name.hex(): slot for name, slot in work.users.items()},
-            "askers": [user.hex() for user in sorted(work.askers)],
+            "user": work.user.hex(),
+            "asked": work.asked.hex(),
             "round": work.round,
             "contexts": writer.vectors(work.contexts),
             "test": test,
@@ -358,8 +359,8 @@ def _read_work(saved: dict[str, Any], reader: PartReader, *, models: Mapping[int
         name = saved["test_name"]
         return AnswerWork(
             model=model,
-            users={bytes.fromhex(key): slot for key, slot in saved["users"].items()},
-            askers=frozenset(map(bytes.fromhex, saved["askers"])),
+            user=_id(saved["user"]),
+            asked=_id(saved["asked"]),
             round=saved["round"],
             contexts=reader.vectors(saved["contexts"]),
             test=test,

@@ -1,4 +1,7 @@
-"""The parts of a saved server: vectors, each once, and messages that are checked when read."""
+"""The parts of a saved server: vectors, each once, and messages that are checked when read.
+
+Goes with the old service.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from collections.abc import Sequence
 
 from helba.errors import DamagedData
 from helba.reference.engine import EncryptedVector, Engine
-from helba.reference.engine.envelope import require_digest
-from helba.reference.protocol.codec import Codec
-from helba.reference.protocol.messages import Answer, Message, Task
+from helba.reference.engine.wire.envelope import require_digest
+from helba.reference.protocol.wire.codec import Codec
+from helba.reference.protocol.wire.messages import Answer, Message, Task
 
 __all__ = ["PartReader", "PartWriter"]
 

@@ -7,6 +7,8 @@
 A token is 32 random bytes in the URL's base64, after the prefix of its kind. Who checks one keeps
 its SHA-256 only, in hexadecimal digits: 256 bits of chance need neither salt nor a slow hash. No
 error carries a token or a hash.
+
+Goes with the old service.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import secrets
 from pathlib import Path
 
 from helba.errors import DamagedData, InvalidInput, Refused, require_choice
-from helba.reference.protocol.messages import ID_BYTES
+from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.files import USERS, delete_file
 from helba.service.protocol.vault import make_private_folder, read_private, write_private
 

@@ -4,6 +4,8 @@
     secret.key                                      under the passphrase; it never leaves the device
 
 The folder is private. It is complete when secret.key is there, which is written last.
+
+Goes with the old service.
 """
 
 from __future__ import annotations

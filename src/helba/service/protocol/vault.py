@@ -14,6 +14,8 @@ Unicode's form NFC, so that it does not matter how a keyboard composes an accent
 
 Whatever does not fit raises `DamagedData`. The cost that a file asks for is limited before it is
 paid: at most 1 GiB of memory. No error carries secret, passphrase or key.
+
+Goes with the old service.
 """
 
 from __future__ import annotations

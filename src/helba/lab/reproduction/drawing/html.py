@@ -55,7 +55,6 @@ RUN_COLUMNS = (
     "engine",
     "profile",
     "bonus",
-    "latency",
     "seed",
     "rounds",
     "updates",
@@ -165,7 +164,7 @@ def _describe_run(run: Mapping[str, Any]) -> list[Any]:
     return [
         run.get("title"),
         _engine(run),
-        *(run.get(name) for name in ("profile", "bonus", "latency", "seed")),
+        *(run.get(name) for name in ("profile", "bonus", "seed")),
         run.get("rounds", run.get("horizon")),
         run.get("updates"),
         run.get("agreement"),

@@ -75,16 +75,8 @@ ENCRYPTED = (
         label="HELBA, profile ciphertext",
         algorithm="helba",
         trust=f"{TRUST}; the server learns one bit a round at most",
-        rounds=(None, None),
-    ),
-    Encrypted(
-        key="single",
-        label="HELBA, profile ciphertext, one exchange a round (latency single)",
-        algorithm="helba",
-        trust=f"{TRUST}; the server learns one bit a round at most",
         rounds=(40, 4),
         seconds=(120.0, 30.0),
-        options={"latency": "single"},
     ),
     Encrypted(
         key="sqrt",

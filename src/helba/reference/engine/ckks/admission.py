@@ -13,7 +13,7 @@ import math
 from helba.errors import DamagedData, EngineError
 from helba.reference.engine.ckks.context import open_context
 from helba.reference.engine.ckks.residue import LEAST_SHARE
-from helba.reference.engine.description import Description
+from helba.reference.engine.wire.description import Description
 from helba.reference.planning.parameters import Parameters
 
 __all__ = ["MOST_STRANGE", "admit_choice", "admit_key"]

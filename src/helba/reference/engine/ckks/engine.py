@@ -23,13 +23,11 @@ from helba.reference.engine.ckks.correction import DivisionCorrection
 from helba.reference.engine.ckks.exchanges import CkksExchanges
 from helba.reference.engine.ckks.polynomial import encoder_of
 from helba.reference.engine.ckks.residue import pack_residues, read_residues
-from helba.reference.engine.ckks.summing import ResidueSum
 from helba.reference.engine.ckks.wire import LIBRARY, CiphertextForm
-from helba.reference.engine.collecting import PayloadSum
 from helba.reference.engine.engine import Engine
 from helba.reference.engine.keys import EvaluationKey, PublicKey, ReencryptionKey, SecretKey
-from helba.reference.engine.leaving import draw_coefficient_flood, draw_slot_flood
 from helba.reference.engine.primitives import Array
+from helba.reference.engine.reencryption import draw_coefficient_flood, draw_slot_flood
 from helba.reference.engine.vector import Body
 from helba.ring.ckks.context import reason_of
 from helba.ring.ckks.process import require_own_randomness
@@ -111,44 +109,6 @@ class CkksEngine(CkksExchanges, Engine):
     def _multiply_plain(self, body: Body, clear: Array) -> Any:
         plaintext = self._plaintext(clear, level=body.level, degree=1)
         return self._timed("multiply_plain", self._context.EvalMult, body.payload, plaintext)
-
-    def _prepare(self, clear: Array, level: int, slots: int) -> Any:  # noqa: ARG002
-        """A period is enough: it is the same polynomial as that of all slots."""
-        return self._encode(clear, level=level, degree=1, slots=len(clear))
-
-    def _add_prepared(self, body: Body, prepared: Any) -> Any:
-        return self._timed("add_plain", self._context.EvalAdd, body.payload, prepared)
-
-    def _add_prepared_onto(self, total: Body, prepared: Any) -> Any:
-        self._timed("add_plain", self._context.EvalAddInPlace, total.payload, prepared)
-        return total.payload
-
-    def _multiply_prepared(self, body: Body, prepared: Any) -> Any:
-        return self._timed("multiply_plain", self._context.EvalMult, body.payload, prepared)
-
-    def _prepare_whole(self, clear: Array, level: int, slots: int) -> Any:  # noqa: ARG002
-        """At scale 1."""
-        unscaled = clear / self._scales[level]
-        return self._encode(unscaled, level=level, degree=1, slots=len(clear))
-
-    def _sum_whole(self, bodies: Sequence[Body], prepared: Sequence[Any]) -> Any:
-        total: Any = None
-        for body, factor in zip(bodies, prepared, strict=True):
-            part = self._multiply_prepared(body, factor)
-            if total is None:
-                total = part
-            else:
-                self._timed("add", self._context.EvalAddInPlace, total, part)
-        total.SetNoiseScaleDeg(1)  # OpenFHE has counted the scale of the factors, which is 1
-        total.SetScalingFactor(self._scales[bodies[0].level])
-        return total
-
-    def _copy(self, body: Body) -> Any:
-        return self._timed("add", body.payload.Clone)
-
-    def _add_onto(self, total: Body, body: Body) -> Any:
-        self._timed("add", self._context.EvalAddInPlace, total.payload, body.payload)
-        return total.payload
 
     def _multiply_scalar(self, body: Body, factor: float, level: int) -> Any:
         """Drop to `level` and multiply by the number that also corrects the scale to S_l^2."""
@@ -273,9 +233,6 @@ class CkksEngine(CkksExchanges, Engine):
         if kind in ("opening reply", "pending opening"):
             return read_residues(data, ring_dim=2 * slots, moduli=self._last_moduli)
         return self._form(FORMS[kind], slots, level).load(data)
-
-    def _new_sum(self, slots: int, level: int) -> PayloadSum:
-        return ResidueSum(self._form(FORMS["vector"], slots, level))
 
     def _form(self, form: str, slots: int, level: int) -> CiphertextForm:
         """What ciphertexts of one shape have in common, from a fresh one; made once for each."""

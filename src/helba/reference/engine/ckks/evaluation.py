@@ -34,9 +34,9 @@ from helba.reference.engine.ckks.residue import (
     require_entropy,
 )
 from helba.reference.engine.ckks.wire import require_tag
-from helba.reference.engine.description import Description
 from helba.reference.engine.keys import EvaluationKey
-from helba.reference.planning.bootstrap import BOOTSTRAP_BUDGET
+from helba.reference.engine.wire.description import Description
+from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_BUDGET
 from helba.reference.planning.parameters import Parameters
 from helba.ring.ckks.form import parse
 from helba.ring.ckks.keymap import forget_keys

@@ -10,8 +10,8 @@ import numpy as np
 from helba.errors import DamagedData
 from helba.reference.engine.ckks.share import decode_coefficients, flood_shares, join_shares
 from helba.reference.engine.ckks.wire import CiphertextForm
+from helba.reference.engine.exchanges.masking import Masking
 from helba.reference.engine.keys import PublicKey, Recipient, SecretKey
-from helba.reference.engine.masking import Masking
 from helba.reference.engine.primitives import Array
 from helba.reference.engine.vector import Body
 from helba.ring.ckks.process import require_own_randomness

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from helba.errors import DamagedData, EngineError
-from helba.reference.engine.packing import pack_words, unpack_words
+from helba.reference.engine.wire.packing import pack_words, unpack_words
 from helba.ring.ckks.template import Residues, Template
 
 __all__ = ["LEAST_SHARE", "pack_residues", "read_residues", "read_rows", "require_entropy"]

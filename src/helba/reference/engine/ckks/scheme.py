@@ -25,7 +25,6 @@ from helba.reference.engine.ckks.wire import (
     load_secret_key,
     require_tag,
 )
-from helba.reference.engine.description import Description
 from helba.reference.engine.engine import Engine
 from helba.reference.engine.keys import (
     EvaluationKey,
@@ -39,7 +38,8 @@ from helba.reference.engine.keys import (
 )
 from helba.reference.engine.memory import require_memory
 from helba.reference.engine.scheme import Scheme
-from helba.reference.planning.bootstrap import BOOTSTRAP_BUDGET
+from helba.reference.engine.wire.description import Description
+from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_BUDGET
 from helba.reference.planning.parameters import Parameters
 from helba.ring.ckks.keymap import forget_keys
 from helba.ring.ckks.process import require_own_randomness

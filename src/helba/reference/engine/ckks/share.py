@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from helba.reference.engine.opening import draw_flood
+from helba.reference.engine.exchanges.opening import draw_flood
 from helba.reference.engine.primitives import Array
 from helba.ring.ckks.template import Residues
 

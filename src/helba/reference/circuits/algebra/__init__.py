@@ -1,0 +1,1 @@
+"""Sums, moved slots, products of matrices, and what is built on them."""

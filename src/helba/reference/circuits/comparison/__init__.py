@@ -1,0 +1,1 @@
+"""Signs, roots, comparisons, argmax."""

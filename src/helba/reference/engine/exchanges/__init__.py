@@ -1,0 +1,1 @@
+"""What an engine does together with a helper: masked refresh and masked opening."""

@@ -1,0 +1,1 @@
+"""Vectors, keys and exchanges as bytes."""

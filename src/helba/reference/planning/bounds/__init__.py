@@ -1,0 +1,1 @@
+"""What noise makes of results, at worst, and what covers it."""

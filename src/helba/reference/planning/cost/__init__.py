@@ -1,0 +1,1 @@
+"""What circuits take: levels, operations, refreshes, seconds."""

@@ -1,0 +1,1 @@
+"""Where numbers stand in slots, and how they are moved there."""

@@ -1,0 +1,1 @@
+"""What differs between profiles: how slots are filled, what the server computes."""

@@ -1,0 +1,19 @@
+"""Which profile a deployment has."""
+
+from __future__ import annotations
+
+from helba.reference.protocol.deployment import Deployment
+from helba.reference.protocol.profiles.fast import FastProfile
+from helba.reference.protocol.profiles.fast_root import FastRootProfile
+from helba.reference.protocol.profiles.paper import PaperProfile
+from helba.reference.protocol.profiles.profile import Profile
+
+__all__ = ["profile_of"]
+
+
+def profile_of(deployment: Deployment) -> Profile:
+    """Return the packing and the circuits of the deployment's profile and bonus."""
+    settings = deployment.settings
+    if settings.profile == "paper":
+        return PaperProfile(deployment)
+    return FastProfile(deployment) if settings.bonus == "quadratic" else FastRootProfile(deployment)

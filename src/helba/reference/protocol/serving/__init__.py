@@ -1,0 +1,1 @@
+"""The server: rounds, rewards, updates, and what waits for help."""
