@@ -9,24 +9,15 @@ from hypothesis import strategies as st
 from helba.bandits.bounds import (
     batch_regret_bound,
     growth_bound,
-    paper_batch_bound,
-    paper_profile_bound,
-    paper_regret_bound,
     quadratic_regret_bound,
     switch_bound,
     trace_growth_bound,
 )
-from helba.bandits.radius import (
-    confidence_radius,
-    paper_index_range,
-    paper_radius,
-    potential,
-    quadratic_range,
-    quadratic_weight,
-    root_range,
-)
+from helba.bandits.radius import confidence_radius, potential, quadratic_weight
 from helba.errors import InvalidInput
+from helba.reference.twin.bounds import paper_batch_bound, paper_profile_bound, paper_regret_bound
 from helba.reference.twin.depth import paper_depths
+from helba.reference.twin.radius import paper_index_range, paper_radius, quadratic_range, root_range
 
 from .play import linear_settings, play, rounds
 

@@ -13,8 +13,8 @@ from typer.main import get_command
 
 from helba.bandits import BONUSES, PROFILES, SCHEDULES
 from helba.cli import app
-from helba.cli.completion import CHOICES
 from helba.lab.algorithm import ALGORITHMS
+from helba.lab.command.completion import CHOICES
 from helba.lab.play.single import ENGINES
 from helba.learning.plan import OPENERS
 from helba.problems import PROBLEMS

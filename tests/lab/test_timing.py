@@ -3,8 +3,8 @@ import json
 import pytest
 
 from helba.errors import InvalidInput
+from helba.lab.plan.cost import KINDS, SHIPPED
 from helba.lab.plan.timing import load_timing, save_timing
-from helba.learning.cost import KINDS, SHIPPED
 
 
 @pytest.fixture

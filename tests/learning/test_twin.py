@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helba.lab.play.twin import GridTwin
 from helba.learning.plan import OPENERS
-from helba.learning.twin import GridTwin
 from helba.learning.update_plan import UpdatePlan, UpdateTerms
 from tests.learning.driving import make_plan, make_settings, make_world
 

@@ -4,14 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.numerics.inverse import (
-    cold_error,
-    cold_iterations,
-    invert_cold,
-    invert_warm,
-    plan_warm_start,
-    residual_norm,
-)
+from helba.numerics.inverse import invert_warm, plan_warm_start, residual_norm
+from helba.reference.numerics.inverse import cold_error, cold_iterations, invert_cold
 
 
 def random_matrix(rng, *, dim, ridge, condition):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helba.lab.play.shares import SharesPlay
-from helba.learning.twin import GridTwin
+from helba.lab.play.twin import GridTwin
 from helba.problems import make_problem
 from helba.protocol.deployment import SharesDeployment
 from helba.ring import insecure_parameters

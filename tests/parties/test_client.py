@@ -12,7 +12,7 @@ from helba.errors import InvalidInput, RunFailed
 from helba.in_process.bandit import EncryptedBandit
 from helba.in_process.parties import Parties
 from helba.lab.algorithm import make_policy
-from helba.learning.twin import GridTwin
+from helba.lab.play.twin import GridTwin
 from helba.protocol.message import Receipt, Refusal
 from helba.server.server import PATIENCE
 from helba.server.state import Stored

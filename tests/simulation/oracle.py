@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from helba.lab.play.twin import GridTwin
 from helba.learning.plan import SharesPlan
-from helba.learning.twin import GridTwin
 from helba.server.state import (
     Adopted,
     Dropped,

@@ -7,20 +7,16 @@ cost. They hold for the untuned radius only (`radius_scale` of at least 1).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from helba.bandits.radius import confidence_radius, paper_radius, potential, quadratic_weight
+from helba.bandits.radius import confidence_radius, potential, quadratic_weight
 from helba.bandits.settings import Settings
 from helba.errors import require_at_least, require_between
 
 __all__ = [
-    "PaperRegretBound",
     "batch_regret_bound",
     "growth_bound",
-    "paper_batch_bound",
-    "paper_profile_bound",
-    "paper_regret_bound",
     "quadratic_regret_bound",
+    "root_index_bound",
     "switch_bound",
     "trace_growth_bound",
 ]
@@ -44,16 +40,6 @@ def switch_bound(settings: Settings, *, band: float = 0.0, residual: float = 0.0
 def growth_bound(settings: Settings) -> float:
     """Bound the number of updates by the rule t >= (1 + eta) t_j: ln T/ln(1 + eta)."""
     return math.log(settings.horizon) / math.log1p(settings.growth)
-
-
-def paper_batch_bound(settings: Settings) -> float:
-    """Return Prop. nb_batches without its factor 2 (erratum 7); inf where its condition fails."""
-    length, ridge = settings.length, settings.ridge
-    base = settings.trace_threshold - length * settings.growth / math.sqrt(ridge + length**2)
-    if base <= 0.25:
-        return math.inf
-    by_trace = potential(settings, settings.horizon) / 2.0 / math.log(0.75 + base)
-    return 1.0 + by_trace + growth_bound(settings)
 
 
 def trace_growth_bound(
@@ -84,7 +70,7 @@ def batch_regret_bound(
     2) added it needs no lambda >= L^2 (erratum 12); the smaller of the two is returned.
     """
     beta, _, _ = _common(settings, estimate_error)
-    return _root_index_bound(
+    return root_index_bound(
         settings,
         beta=beta,
         factor=1.0 + math.sqrt((1.0 + residual) / (1.0 - residual)),
@@ -93,7 +79,7 @@ def batch_regret_bound(
     )
 
 
-def _root_index_bound(
+def root_index_bound(
     settings: Settings, *, beta: float, factor: float, trace_growth: float, tolerance_sum: float
 ) -> float:
     """Theorem 2 for an index whose rounds cost tau + factor beta ||x||_{V_j^-1}."""
@@ -130,70 +116,15 @@ def quadratic_regret_bound(
     return min(tolerance_sum + min(classic, clipped), worst * T)
 
 
-def paper_profile_bound(
-    settings: Settings, *, band: float, estimate_error: float, tolerance_sum: float = 0.0
-) -> float:
-    """Bound the regret of the paper's profile (theory, corollary of Theorem 2).
-
-    The cold inverse never exceeds V^-1 and eps_j makes up for what it lacks, so c = 2; the floor
-    under the root and its error 1/t cost beta ((2 + eta)(1 + ln T) + 2) in all.
-    """
-    L, ridge, T = settings.length, settings.ridge, settings.horizon
-    lacking = (1.0 + settings.growth) * L / math.sqrt(ridge + L**2)
-    beta = paper_radius(settings, round=T, batch_start=T) + max(1.0, estimate_error)
-    floors = beta * ((2.0 + settings.growth) * (1.0 + math.log(T)) + 2.0)
-    return _root_index_bound(
-        settings,
-        beta=beta,
-        factor=2.0,
-        trace_growth=settings.trace_threshold + band + lacking,
-        tolerance_sum=floors + tolerance_sum,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PaperRegretBound:
-    """The paper's Theorem regret as printed, and whether the premises it needs hold."""
-
-    value: float
-    applies: bool
-
-
-def paper_regret_bound(settings: Settings) -> PaperRegretBound:
-    """Return the last display of the proof of Thm. regret as printed, to plot beside what happens.
-
-    It needs lambda >= L^2 (erratum 12), rewards in [-1, 1], L >= 1, T >= d and C large enough for
-    M_T of `paper_batch_bound`: on the toy problem it does not apply. Its constants do not follow
-    from its lemmas (erratum 17), so no policy here claims it; see `paper_profile_bound`.
-    """
-    L, ridge, T, eta = settings.length, settings.ridge, settings.horizon, settings.growth
-    batches = paper_batch_bound(settings)
-    volume = potential(settings, T)
-    union = math.log(math.pi**2 * T**2 / (6.0 * settings.delta))
-    width = math.sqrt(volume / 2.0 + settings.dim * union)
-    beta = 1.0 + math.sqrt(ridge) * settings.parameter_bound + settings.noise * width
-    spread = 1.0 / ridge + 1.0 / math.sqrt(ridge)
-    per_round = 6.0 + L * math.sqrt(spread) + math.sqrt(L / math.sqrt(ridge))
-    first = (1.0 + math.log(T)) * (1.0 + beta * per_round)
-    main = math.sqrt(1.25 + settings.trace_threshold + L**2 * spread) * math.sqrt(T)
-    inverse = (eta**2 + L / (ridge + L**2) ** 1.5) * batches
-    second = beta * math.sqrt(volume) * (main + inverse)
-    third = 2.0 * math.sqrt(2.0 * L) * batches * beta * (1.0 + eta / math.sqrt(L))
-    premises = ridge >= L**2 >= 1.0 and settings.reward_max <= 1.0 and settings.dim <= T
-    return PaperRegretBound(
-        value=first + second + third, applies=premises and math.isfinite(batches)
-    )
-
-
-def _kappa(settings: Settings) -> float:
-    """kappa with y <= kappa ln(1 + y) for every y in [0, L^2/lambda]."""
-    most = settings.length**2 / settings.ridge
-    return most / math.log1p(most)
-
-
 def _common(settings: Settings, estimate_error: float) -> tuple[float, float, float]:
     """The largest radius, Gamma_T, and the largest regret of one round."""
     require_at_least("radius_scale of a regret bound", settings.radius_scale, 1.0)
     beta = confidence_radius(settings, samples=settings.horizon, estimate_error=estimate_error)
     worst = 2.0 * settings.parameter_bound * settings.length
     return beta, potential(settings, settings.horizon), worst
+
+
+def _kappa(settings: Settings) -> float:
+    """kappa with y <= kappa ln(1 + y) for every y in [0, L^2/lambda]."""
+    most = settings.length**2 / settings.ridge
+    return most / math.log1p(most)

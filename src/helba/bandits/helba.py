@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from helba.bandits.bounds import growth_bound, switch_bound
-from helba.bandits.policy import Array, Decision, Policy, check_context, clip_reward
+from helba.bandits.policy import Array, Decision, Policy
 from helba.bandits.ridge import quadratic_forms, solve_ridge
 from helba.bandits.schedule import UpdateSchedule
 from helba.bandits.settings import Settings
-from helba.bandits.terms import BatchTerms
 from helba.errors import RunFailed
 
 __all__ = ["Choice", "HelbaTwin", "Model"]
@@ -123,35 +122,6 @@ class HelbaTwin(Policy):
             self.schedule.restart(round=self.now)
             self.trace = 0.0
             self.updates += 1
-
-    def follow(self, context: Array, reward: float, *, terms: BatchTerms | None = None) -> None:
-        """Learn what another HELBA learned, and update when it did, to a model of these `terms`.
-
-        So the twin of an encrypted run has the same history, times of updates included: a test
-        within its band may go either way. Its inverse and estimate are exact, and `decision`
-        allows for the errors that the terms admit.
-        """
-        row = check_context(self.settings, context)
-        earned, clipped = clip_reward(self.settings, reward)
-        self.clipped += clipped
-        self.samples += 1
-        self.design += row[:, None] * row
-        self.response += earned * row
-        if terms is None:
-            return
-        inverse, estimate = solve_ridge(self.design, response=self.response)
-        self.model = Model(
-            start=terms.start,
-            samples=terms.samples,
-            inverse=inverse,
-            estimate=estimate,
-            residual=terms.residual,
-            estimate_error=terms.estimate_error,
-            exact_inverse=inverse,
-            exact_estimate=estimate,
-        )
-        self.schedule.restart(round=terms.start)
-        self.updates += 1
 
     @abstractmethod
     def _decide(self, contexts: Array) -> Choice:

@@ -2,7 +2,7 @@
 
 Growth counts reports, and the update test sees every report before the next one. Per batch: A from
 the last batch's A by scaled Newton, w = A g refined once. Per round the best of the indices <w, x>
-+ (gamma/2) x^T A x, ties to the lowest arm. `helba.learning.twin` puts all of it on the grid of an
++ (gamma/2) x^T A x, ties to the lowest arm. `helba.lab.play.twin` puts all of it on the grid of an
 encrypted run.
 """
 

@@ -27,10 +27,10 @@ from typing import Annotated, NoReturn
 import typer
 
 from helba import __version__
-from helba.cli import bench, paper, plan, play
 from helba.cli.service import archive, authority, client, keys, load, serve
 from helba.errors import HelbaError, Interrupted, InvalidInput
 from helba.extras import explain_missing
+from helba.lab.command import bench, paper, plan, play
 
 __all__ = ["app", "main"]
 

@@ -1,13 +1,9 @@
 """Inverse of a symmetric positive definite matrix by Newton's iteration: products and sums only.
 
-Two starts, one iteration. Both keep M = V X beside X, so that a step costs two matrix products that
+It keeps M = V X beside X, so that a step costs two matrix products that
 can run side by side (Guo and Higham; Eq. (iterate_inverse) of the paper):
 
     X <- X (2 I - M),   M <- M (2 I - M),   and   I - M <- (I - M)^2.
-
-*Cold*: X = I / c with c >= Tr(V). The residual starts at 1 - lambda/c, so the number of steps grows
-with the logarithm of the condition number (Prop. 1 of the paper; erratum 11 does not matter: the
-bound only needs ||V^-1|| <= 1/lambda).
 
 *Warm*: X = s A with A the inverse of an earlier matrix. If the eigenvalues of V A lie in
 [low, high], the scale s = 2/(low + high) is the best one and leaves the residual
@@ -29,14 +25,14 @@ from helba.numerics.certificate import Certificate, Certified
 
 __all__ = [
     "MATRIX_PRODUCT_LEVELS",
+    "UNIT_ROUNDOFF",
     "InverseNoise",
     "WarmStart",
-    "cold_error",
-    "cold_iterations",
-    "invert_cold",
+    "checked_matrix",
     "invert_warm",
     "plan_warm_start",
     "residual_norm",
+    "symmetrise",
 ]
 
 Array = NDArray[np.float64]
@@ -46,60 +42,6 @@ Array = NDArray[np.float64]
 MATRIX_PRODUCT_LEVELS = 2
 
 UNIT_ROUNDOFF = 2.0**-53
-
-
-def cold_iterations(*, ridge: float, trace_bound: float, error: float) -> int:
-    """Return k1(error) of Prop. 1: steps after which ||X - V^-1|| <= error.
-
-    Needs eigenvalues of V in [ridge, trace_bound]. The formula needs ridge * error < 1; above that
-    the start itself is good enough, and the answer is 0.
-    """
-    require_positive("ridge", ridge)
-    require_positive("error", error)
-    require_at_least("trace_bound", trace_bound, ridge)
-    if ridge * error >= 1.0 or trace_bound == ridge:
-        return 0
-    doublings = math.log(ridge * error) / math.log1p(-ridge / trace_bound)
-    return max(0, math.ceil(math.log2(doublings)))
-
-
-def cold_error(*, ridge: float, trace_bound: float, iterations: int) -> float:
-    """Return the bound (1 - ridge/c)^(2^k) / ridge on ||X_k - V^-1|| in exact arithmetic."""
-    if trace_bound == ridge:
-        return 0.0
-    return math.exp(2.0**iterations * math.log1p(-ridge / trace_bound)) / ridge
-
-
-def invert_cold(
-    matrix: Array, *, ridge: float, trace_bound: float, error: float
-) -> Certified[Array]:
-    """Return X with ||X - V^-1|| <= certificate.error, from X = I / trace_bound.
-
-    Needs V symmetric, its eigenvalues at least `ridge` and its trace at most `trace_bound`. The
-    certificate adds to the bound of exact arithmetic what double precision may lose,
-    (k + 1) d u (c/lambda)/lambda with u the unit roundoff.
-    """
-    V = _checked_matrix(matrix)
-    steps = cold_iterations(ridge=ridge, trace_bound=trace_bound, error=error)
-    trace, least = float(np.trace(V)), float(np.linalg.eigvalsh(V)[0])
-    if not trace <= trace_bound * (1 + 1e-9):
-        raise InvalidInput("trace of the matrix", f"{trace:g}", f"at most {trace_bound:g}")
-    if not least >= ridge - 1e-9 * max(ridge, 1e-3 * trace):
-        raise InvalidInput("least eigenvalue of the matrix", f"{least:g}", f"at least {ridge:g}")
-    identity = np.eye(len(V))
-    X, M = identity / trace_bound, V / trace_bound
-    for _ in range(steps):
-        rest = 2.0 * identity - M
-        X, M = X @ rest, M @ rest
-    rounding = (steps + 1) * len(V) * UNIT_ROUNDOFF * (trace_bound / ridge) / ridge
-    bound = cold_error(ridge=ridge, trace_bound=trace_bound, iterations=steps)
-    certificate = Certificate(
-        quantity="spectral norm of X - V^-1",
-        interval=(ridge, trace_bound),
-        error=bound + rounding,
-        levels=MATRIX_PRODUCT_LEVELS * steps,
-    )
-    return Certified(value=_symmetric(X), certificate=certificate)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,15 +168,15 @@ def invert_warm(
     certificate is the larger of the bound of exact arithmetic and the residual found afterwards
     from a Cholesky factor, rounding of that check included.
     """
-    V = _checked_matrix(matrix)
-    A = _checked_matrix(start)
+    V = checked_matrix(matrix)
+    A = checked_matrix(start)
     plan = plan_warm_start(low=low, high=high, error=error)
     identity = np.eye(len(V))
     X, M = A, V @ A
     for scale in plan.scales:
         rest = 2.0 * identity - scale * M
         X, M = scale * (X @ rest), scale * (M @ rest)
-    X = _symmetric(X)
+    X = symmetrise(X)
     certificate = Certificate(
         quantity="spectral norm of V^(1/2) X V^(1/2) - I",
         interval=(low, high),
@@ -259,11 +201,13 @@ def residual_norm(inverse: Array, *, matrix: Array) -> float:
     return float(np.linalg.norm(gap, 2)) + 4.0 * len(matrix) * UNIT_ROUNDOFF * condition
 
 
-def _symmetric(matrix: Array) -> Array:
+def symmetrise(matrix: Array) -> Array:
+    """Return the symmetric part."""
     return (matrix + matrix.T) / 2.0
 
 
-def _checked_matrix(matrix: Array) -> Array:
+def checked_matrix(matrix: Array) -> Array:
+    """Return a symmetric matrix of finite numbers, or raise `InvalidInput`."""
     square = np.asarray(matrix, dtype=np.float64)
     if square.ndim != 2 or square.shape[0] != square.shape[1]:
         raise InvalidInput("matrix", f"shape {square.shape}", "square")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from helba.cli import paper
 from helba.errors import InvalidInput
+from helba.lab.command import paper
 from helba.lab.reproduction.catalogue import SECTIONS, choose_chapters
 from helba.lab.reproduction.scope import Scope, ciphertext_repetitions
 

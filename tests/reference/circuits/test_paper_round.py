@@ -10,9 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from helba.bandits.settings import Settings
-from helba.bandits.terms import BatchTerms
 from helba.errors import InvalidInput
-from helba.numerics.inverse import cold_iterations
 from helba.reference.circuits.levels import Renewal, run_steps
 from helba.reference.circuits.paper_round import (
     paper_answer_steps,
@@ -22,6 +20,7 @@ from helba.reference.circuits.paper_round import (
 )
 from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
 from helba.reference.numerics.compare import acomp, iterate, new_comp
+from helba.reference.numerics.inverse import cold_iterations
 from helba.reference.numerics.root import square_root
 from helba.reference.planning.cost.chain import cut_chain
 from helba.reference.planning.cost.cost import Cost
@@ -41,6 +40,7 @@ from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
 from helba.reference.twin.paper import UPDATE_THRESHOLD, PaperTwin, inverse_floor
+from helba.reference.twin.terms import BatchTerms
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import Refresher, assert_uses_every_key, measure
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from helba.bandits.terms import MOST_RESIDUAL, Accuracy
 from helba.errors import RunFailed
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
+from helba.reference.twin.terms import MOST_RESIDUAL, Accuracy
 
 SMALL = PlanRequest(dim=2, arms=2, horizon=1000, length=5.5)
 

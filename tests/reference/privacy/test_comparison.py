@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helba.bandits.radius import quadratic_range
 from helba.reference.circuits.comparison import argmax
 from helba.reference.engine.reencryption import draw_coefficient_flood, draw_slot_flood
 from helba.reference.numerics.argmax import Disclosure, comparison_vector, disclosure
 from helba.reference.planning.cost.polynomial import PLAIN
 from helba.reference.planning.request import PlanRequest
+from helba.reference.twin.radius import quadratic_range
 from tests.engines import BOTH
 from tests.reference.privacy.views import Array, decrypted
 from tests.reference.protocol.parties import MILD, TOY, Table, authority_of, draw_contexts

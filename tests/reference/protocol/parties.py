@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from helba.bandits.radius import quadratic_range
 from helba.bandits.settings import Settings
-from helba.bandits.terms import BatchTerms
 from helba.problems.toy import Toy
 from helba.reference.engine import EncryptedVector, KeySet
 from helba.reference.engine.vector import Body
@@ -33,6 +31,8 @@ from helba.reference.protocol.user import Recommendation, User
 from helba.reference.protocol.wire.codec import MAGIC, VERSION, Codec
 from helba.reference.protocol.wire.frame import frame, frame_bytes
 from helba.reference.protocol.wire.messages import Message, TaskReply, head_of
+from helba.reference.twin.radius import quadratic_range
+from helba.reference.twin.terms import BatchTerms
 
 Array = NDArray[np.float64]
 

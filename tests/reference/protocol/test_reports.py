@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helba.bandits.terms import MOST_RESIDUAL
 from helba.reference.protocol.serving.growth import Growth, GrowthTests
 from helba.reference.protocol.user import User
+from helba.reference.twin.terms import MOST_RESIDUAL
 from helba.service.protocol.snapshot import restore_server, save_server
 from tests.reference.protocol.parties import MILD, TOY, History, Table, authority_of, require_model
 

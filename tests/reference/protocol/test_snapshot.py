@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from helba.bandits.terms import BatchTerms
 from helba.errors import DamagedData
 from helba.reference.protocol.authority import Authority
 from helba.reference.protocol.serving.server import Server
 from helba.reference.protocol.wire.frame import DIGEST_BYTES, frame, unframe
+from helba.reference.twin.terms import BatchTerms
 from helba.service.protocol.snapshot import MAGIC, VERSION, restore_server, save_server
 from tests.engines import BOTH
 from tests.reference.protocol.parties import MILD, TOY, History, Table, authority_of, require_arm

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from helba.cli.options import Json
 from helba.cli.service.serve import STORE_VARIABLE
+from helba.lab.command.options import Json
 
 __all__ = ["export_archive", "import_archive"]
 

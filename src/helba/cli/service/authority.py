@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from helba.cli.completion import values_of
-from helba.cli.options import (
+from helba.cli.service.keys import Folder, Name, PassphraseFile
+from helba.errors import InvalidInput, RunFailed
+from helba.extras import require_extra
+from helba.lab.command.completion import values_of
+from helba.lab.command.options import (
     Arms,
     Dim,
     Growth,
@@ -20,9 +23,6 @@ from helba.cli.options import (
     choose_horizon,
     whole_number,
 )
-from helba.cli.service.keys import Folder, Name, PassphraseFile
-from helba.errors import InvalidInput, RunFailed
-from helba.extras import require_extra
 
 if TYPE_CHECKING:
     from helba.service.authority.enroller import Enroller

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from helba.cli.completion import values_of
-from helba.cli.options import (
+from helba.errors import InvalidInput
+from helba.lab.command.completion import values_of
+from helba.lab.command.options import (
     Arms,
     Dim,
     Growth,
@@ -19,7 +20,6 @@ from helba.cli.options import (
     Security,
     choose_horizon,
 )
-from helba.errors import InvalidInput
 
 __all__ = ["app"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from helba.cli.completion import values_of
-from helba.cli.options import Json, Seed, whole_number
 from helba.errors import Interrupted
 from helba.extras import require_extra
+from helba.lab.command.completion import values_of
+from helba.lab.command.options import Json, Seed, whole_number
 
 if TYPE_CHECKING:
     from helba.service.client.load import Moment

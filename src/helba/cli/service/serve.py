@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from helba.cli.completion import CHOICES, values_of
-from helba.cli.options import Json, whole_number
 from helba.errors import InvalidInput, require_choice
 from helba.extras import require_extra
+from helba.lab.command.completion import CHOICES, values_of
+from helba.lab.command.options import Json, whole_number
 
 __all__ = ["is_loopback", "serve"]
 

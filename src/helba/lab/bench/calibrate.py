@@ -38,7 +38,7 @@ def measure_operations() -> list[Measurement]:
 
 
 def measure_timing() -> dict[str, float]:
-    """Return seconds of each operation on shares, as `helba.learning.cost` has them."""
+    """Return seconds of each operation on shares, as `helba.lab.plan.cost` has them."""
     names = {
         "encrypt": "ring encrypt, 3 primes",
         "product": "ring product, 3 primes",

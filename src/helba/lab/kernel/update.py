@@ -8,11 +8,12 @@ import numpy as np
 
 from helba.lab.kernel.kernel import KERNEL_PARAMETERS, Kernel
 from helba.lab.kernel.matrix import design_matrix, matrix_layout
-from helba.numerics.inverse import cold_error, cold_iterations, plan_warm_start
+from helba.numerics.inverse import plan_warm_start
 from helba.reference.circuits.algebra.estimate import compute_estimate, refine_estimate
 from helba.reference.circuits.algebra.inverse import invert_cold, invert_warm
 from helba.reference.circuits.scores.model import assemble_model
 from helba.reference.numerics.composite import CompositeSign
+from helba.reference.numerics.inverse import cold_error, cold_iterations
 from helba.reference.planning.cost.matrix_cost import (
     cold_cost,
     estimate_cost,

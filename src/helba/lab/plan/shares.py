@@ -8,9 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from helba.bandits.settings import Settings
-from helba.lab.plan.timing import load_timing
-from helba.lab.report import print_json, print_table
-from helba.learning.cost import (
+from helba.lab.plan.cost import (
     Counts,
     ask_bytes,
     count_update,
@@ -21,6 +19,8 @@ from helba.learning.cost import (
     score_opening_bytes,
     typical_update,
 )
+from helba.lab.plan.timing import load_timing
+from helba.lab.report import print_json, print_table
 from helba.learning.exchange import Exchange
 from helba.learning.plan import SharesPlan
 from helba.learning.update import TestPlan, TestTerms

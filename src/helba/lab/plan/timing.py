@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from helba.errors import InvalidInput
-from helba.learning.cost import KINDS, SHIPPED, Timing
+from helba.lab.plan.cost import KINDS, SHIPPED, Timing
 from helba.reference.numerics.store import cache_directory, write_whole
 
 __all__ = ["load_timing", "save_timing"]

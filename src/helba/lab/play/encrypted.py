@@ -12,7 +12,6 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from helba.bandits.helba import HelbaTwin
 from helba.bandits.policy import Array, Decision, Policy
 from helba.bandits.settings import Settings
 from helba.lab.play.stopwatch import TimedServer
@@ -24,6 +23,7 @@ from helba.reference.protocol import Authority, Deployment, ReferenceBandit
 from helba.reference.protocol.bandit import deployment_for
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.twin.fast import FastTwin
+from helba.reference.twin.follow import FollowingTwin
 from helba.reference.twin.paper import PaperTwin
 
 __all__ = [
@@ -166,7 +166,7 @@ def make_play(deployment: Deployment) -> EncryptedPlay:
     return EncryptedPlay(Authority(deployment))
 
 
-def twin_of(deployment: Deployment) -> HelbaTwin:
+def twin_of(deployment: Deployment) -> FollowingTwin:
     """Return the plaintext twin of a deployment, with the errors that the deployment promises."""
     if deployment.settings.profile == "paper":
         return PaperTwin(deployment.settings)

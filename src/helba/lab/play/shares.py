@@ -12,9 +12,9 @@ from helba.bandits.policy import Array, Policy
 from helba.bandits.settings import Settings
 from helba.in_process.bandit import EncryptedBandit
 from helba.lab.play.encrypted import SIMULATOR, peak_memory
+from helba.lab.play.twin import GridTwin
 from helba.lab.progress import note
 from helba.learning.plan import SharesPlan
-from helba.learning.twin import GridTwin
 from helba.protocol.deployment import SharesDeployment
 from helba.ring.keygen import find_backend
 

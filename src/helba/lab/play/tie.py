@@ -12,19 +12,15 @@ import math
 import numpy as np
 
 from helba.bandits.policy import Array
-from helba.bandits.radius import (
-    paper_index_range,
-    paper_radius,
-    quadratic_range,
-    quadratic_weight,
-)
-from helba.bandits.terms import BatchTerms, BatchWeights
+from helba.bandits.radius import quadratic_weight
 from helba.reference.numerics.argmax import argmax_tolerance
 from helba.reference.numerics.compare import acomp_tolerance
 from helba.reference.planning.bounds.precision import root_noise, score_noise
 from helba.reference.planning.layout.root_packing import root_scale
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.twin.paper import argmax_precision, inverse_floor, quadratic_interval
+from helba.reference.twin.radius import paper_index_range, paper_radius, quadratic_range
+from helba.reference.twin.terms import BatchTerms, BatchWeights
 
 __all__ = ["ComparisonCertificate"]
 

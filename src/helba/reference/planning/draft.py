@@ -10,11 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from helba.bandits.radius import (
-    confidence_radius,
-    paper_index_range,
-    paper_radius,
-)
+from helba.bandits.radius import confidence_radius
 from helba.bandits.settings import Settings
 from helba.numerics.inverse import InverseNoise, WarmStart
 from helba.reference.numerics.argmax import Disclosure, argmax_tolerance, disclosure
@@ -49,6 +45,7 @@ from helba.reference.planning.parameters import Parameters
 from helba.reference.planning.request import PlanRequest
 from helba.reference.twin.fast import CKKS_NOISE
 from helba.reference.twin.paper import argmax_precision, inverse_floor
+from helba.reference.twin.radius import paper_index_range, paper_radius
 
 __all__ = ["LEAST_LEVELS", "METHOD_MARGIN", "Draft", "Limit", "Workshop"]
 

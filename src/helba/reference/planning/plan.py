@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from helba.bandits.terms import Accuracy
 from helba.numerics.certificate import Certificate
 from helba.reference.numerics.argmax import Disclosure
 from helba.reference.numerics.composite import CompositeSign
@@ -14,6 +13,7 @@ from helba.reference.planning.bounds.noise import NoiseModel
 from helba.reference.planning.parameters import Parameters
 from helba.reference.planning.request import PlanRequest
 from helba.reference.planning.sizes import outward_level, reencryption_key_bytes, working_bytes
+from helba.reference.twin.terms import Accuracy
 from helba.ring.security import max_log2_qp
 
 __all__ = ["Choice", "Plan"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from helba.bandits.terms import Accuracy
 from helba.errors import InvalidInput, RunFailed
 from helba.numerics.certificate import Certificate
 from helba.reference.planning.bounds.flooding import answer_flood
@@ -27,6 +26,7 @@ from helba.reference.planning.search import (
     rotations_of,
 )
 from helba.reference.planning.sizes import message_bytes, switching_key_bytes
+from helba.reference.twin.terms import Accuracy
 from helba.ring.security import RING_DIMS, describe_ring
 
 __all__ = ["make_plan"]

@@ -12,7 +12,6 @@ from typing import Protocol
 from helba.bandits.bounds import growth_bound, switch_bound
 from helba.bandits.policy import Array, Policy
 from helba.bandits.settings import Settings
-from helba.bandits.terms import BatchTerms
 from helba.errors import InvalidInput, RunFailed
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
@@ -23,6 +22,7 @@ from helba.reference.protocol.user import Recommendation, User
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.messages import Answer, Message, Receipt, Refusal
 from helba.reference.twin.fast_bound import Comparison, fast_regret_bound
+from helba.reference.twin.terms import BatchTerms
 
 __all__ = ["ReferenceBandit", "ServerLink", "deployment_for", "reference_settings"]
 

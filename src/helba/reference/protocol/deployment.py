@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 from helba.bandits.settings import Settings
-from helba.bandits.terms import MOST_RESIDUAL, Accuracy
 from helba.errors import DamagedData, HelbaError, InvalidInput, require_choice, require_whole
 from helba.reference.engine import SCHEMES
 from helba.reference.numerics.composite import CompositeSign
@@ -23,6 +22,7 @@ from helba.reference.planning.parameters import Parameters, insecure_parameters
 from helba.reference.planning.plan import Plan
 from helba.reference.planning.request import KEY_MODES, REFRESHES
 from helba.reference.twin.paper import PaperTwin
+from helba.reference.twin.terms import MOST_RESIDUAL, Accuracy
 
 __all__ = ["Deployment"]
 

@@ -19,7 +19,6 @@ from typing import TypeVar
 import numpy as np
 
 from helba.bandits.policy import Array, check_context, check_contexts, clip_reward
-from helba.bandits.terms import BatchTerms
 from helba.errors import DamagedData, EngineError, InvalidInput, Refused
 from helba.reference.engine import Engine, KeyPair, Scheme
 from helba.reference.protocol.deployment import Deployment
@@ -37,6 +36,7 @@ from helba.reference.protocol.wire.messages import (
     TaskReply,
     TestReply,
 )
+from helba.reference.twin.terms import BatchTerms
 
 __all__ = ["Recommendation", "User"]
 

@@ -14,18 +14,19 @@ from contextlib import suppress
 
 import numpy as np
 
-from helba.bandits.helba import Choice, HelbaTwin, Model
+from helba.bandits.helba import Choice, Model
 from helba.bandits.policy import Array
-from helba.bandits.radius import quadratic_range, root_range
 from helba.bandits.ridge import quadratic_forms
 from helba.bandits.settings import Settings
-from helba.bandits.terms import Accuracy, BatchTerms, BatchWeights
 from helba.errors import InvalidInput, RunFailed
 from helba.numerics.inverse import UNIT_ROUNDOFF, invert_warm
 from helba.reference.numerics.argmax import choose_method, comparison_vector
 from helba.reference.numerics.root import root_iterations, square_root
 from helba.reference.numerics.sign import CompositeSign, cheapest_composition
 from helba.reference.twin.fast_bound import ROOT_ROUNDS, ROOT_SHARE, Comparison, fast_regret_bound
+from helba.reference.twin.follow import FollowingTwin
+from helba.reference.twin.radius import quadratic_range, root_range
+from helba.reference.twin.terms import Accuracy, BatchTerms, BatchWeights
 
 __all__ = ["ROOT_ROUNDS", "ROOT_SHARE", "FastTwin", "default_sign"]
 
@@ -51,7 +52,7 @@ def default_sign(arms: int) -> CompositeSign:
     return cheapest_composition(resolution=RESOLUTION, error=error, depth=SIGN_DEPTHS[-1])
 
 
-class FastTwin(HelbaTwin):
+class FastTwin(FollowingTwin):
     """HELBA's twin in the profile `ciphertext`; the update bit comes one round late."""
 
     lag = 1

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from helba.bandits.bounds import batch_regret_bound, quadratic_regret_bound, trace_growth_bound
-from helba.bandits.radius import confidence_radius, quadratic_range, quadratic_weight, root_range
+from helba.bandits.radius import confidence_radius, quadratic_weight
 from helba.bandits.settings import Settings
 from helba.reference.numerics.argmax import argmax_tolerance
 from helba.reference.numerics.composite import CompositeSign
+from helba.reference.twin.radius import quadratic_range, root_range
 
 __all__ = ["ROOT_ROUNDS", "ROOT_SHARE", "Comparison", "fast_regret_bound"]
 

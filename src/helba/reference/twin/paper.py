@@ -11,16 +11,19 @@ import math
 
 import numpy as np
 
-from helba.bandits.bounds import paper_profile_bound
-from helba.bandits.helba import Choice, HelbaTwin, Model
+from helba.bandits.helba import Choice, Model
 from helba.bandits.policy import Array
-from helba.bandits.radius import paper_index_range, paper_radius, quadratic_weight
+from helba.bandits.radius import quadratic_weight
 from helba.bandits.ridge import quadratic_forms
 from helba.bandits.settings import Settings
 from helba.errors import RunFailed
-from helba.numerics.inverse import invert_cold, residual_norm
+from helba.numerics.inverse import residual_norm
 from helba.reference.numerics.compare import acomp, acomp_tolerance, new_comp
+from helba.reference.numerics.inverse import invert_cold
 from helba.reference.numerics.root import LEAST_RATIO, root_error_at, root_iterations, square_root
+from helba.reference.twin.bounds import paper_profile_bound
+from helba.reference.twin.follow import FollowingTwin
+from helba.reference.twin.radius import paper_index_range, paper_radius
 
 __all__ = [
     "UPDATE_THRESHOLD",
@@ -63,7 +66,7 @@ def quadratic_interval(
     return -mean - radius**2 / (2.0 * gamma * (1.0 - residual)), most
 
 
-class PaperTwin(HelbaTwin):
+class PaperTwin(FollowingTwin):
     """HELBA's twin with the numerics of the paper."""
 
     band = 0.25  # the test's 1/(4t)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from helba.bandits.terms import BatchTerms
 from helba.errors import DamagedData, Refused
 from helba.reference.engine import get_scheme
 from helba.reference.protocol.enrolment import name_key
 from helba.reference.protocol.user import User
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.messages import Notice
+from helba.reference.twin.terms import BatchTerms
 from helba.service.client.account import Account
 from helba.service.client.link import ServerLink
 from helba.service.client.registry import Registry

@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from helba.bandits.terms import BatchTerms
 from helba.errors import DamagedData, HelbaError
 from helba.reference.circuits.comparison.argmax import Rider
 from helba.reference.engine import EncryptedVector, Engine
@@ -52,6 +51,7 @@ from helba.reference.protocol.serving.work import (
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.frame import frame, unframe
 from helba.reference.protocol.wire.messages import ID_BYTES
+from helba.reference.twin.terms import BatchTerms
 from helba.service.protocol.snapshotparts import PartReader, PartWriter
 
 __all__ = ["describe_server", "join_state", "restore_server", "save_server"]

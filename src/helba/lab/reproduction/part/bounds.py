@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from helba.bandits.bounds import (
-    growth_bound,
-    paper_batch_bound,
-    paper_regret_bound,
-    switch_bound,
-)
+from helba.bandits.bounds import growth_bound, switch_bound
 from helba.bandits.schedule import UpdateSchedule
 from helba.bandits.settings import Settings
 from helba.lab.plan.depth import tabulate_depth
@@ -30,6 +25,7 @@ from helba.lab.reproduction.section import Figure, Section, Table
 from helba.lab.reproduction.unit import Results, Unit
 from helba.lab.runner import policy_for, settings_for
 from helba.problems import make_problem
+from helba.reference.twin.bounds import paper_batch_bound, paper_regret_bound
 
 __all__ = ["assemble", "growth_updates", "split_updates", "units"]
 

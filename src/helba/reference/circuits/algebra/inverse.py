@@ -24,15 +24,11 @@ import numpy as np
 
 from helba.errors import InvalidInput, require_at_least
 from helba.numerics.certificate import Certificate, Certified
-from helba.numerics.inverse import (
-    MATRIX_PRODUCT_LEVELS,
-    InverseNoise,
-    cold_iterations,
-    plan_warm_start,
-)
+from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, InverseNoise, plan_warm_start
 from helba.reference.circuits.algebra.matrix import matrix_product, multiply_matrices
 from helba.reference.circuits.levels import Refresh, Steps, run_steps, sink, with_levels
 from helba.reference.engine import EncryptedVector, Engine
+from helba.reference.numerics.inverse import cold_iterations
 from helba.reference.planning.layout.matrix import MatrixLayout, MatrixProduct
 
 __all__ = ["cold_bound", "invert_cold", "invert_cold_steps", "invert_warm", "invert_warm_steps"]

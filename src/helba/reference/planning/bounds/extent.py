@@ -7,11 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from helba.bandits.radius import confidence_radius, quadratic_range, quadratic_weight
-from helba.bandits.radius import root_range as index_range
+from helba.bandits.radius import confidence_radius, quadratic_weight
 from helba.bandits.settings import Settings
 from helba.reference.planning.cost.workload import root_range
 from helba.reference.twin.fast import ROOT_SHARE
+from helba.reference.twin.radius import quadratic_range
+from helba.reference.twin.radius import root_range as index_range
 
 __all__ = ["count_updates", "score_extent"]
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from helba.bandits.settings import Settings
-from helba.numerics.inverse import cold_iterations
 from helba.reference.numerics.compare import compare_iterations, maximum_iterations
+from helba.reference.numerics.inverse import cold_iterations
 from helba.reference.numerics.root import root_iterations
 from helba.reference.planning.bounds.noise import NoiseModel
 from helba.reference.planning.cost.chain import REFRESH_LEVELS, Step

@@ -21,9 +21,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from helba.bandits.radius import paper_index_range, paper_radius, quadratic_weight
+from helba.bandits.radius import quadratic_weight
 from helba.bandits.settings import Settings
-from helba.bandits.terms import BatchTerms
 from helba.errors import InvalidInput, require_whole
 from helba.reference.numerics.root import root_iterations
 from helba.reference.planning.cost.compare_cost import acomp_rotations
@@ -32,6 +31,8 @@ from helba.reference.planning.layout.packing import next_power_of_two
 from helba.reference.planning.layout.score import MOST_ARMS
 from helba.reference.planning.layout.stages import Stages, distinct_steps, power_stages, steps_of
 from helba.reference.twin.paper import argmax_precision, quadratic_interval, root_interval
+from helba.reference.twin.radius import paper_index_range, paper_radius
+from helba.reference.twin.terms import BatchTerms
 
 __all__ = ["PaperIndex", "PaperLayout", "PaperRoot", "paper_index"]
 

@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from helba.bandits.settings import Settings
-from helba.bandits.terms import BatchTerms
 from helba.errors import InvalidInput, require_between, require_positive, require_whole
 from helba.reference.numerics.root import root_iterations
 from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.layout.score_packing import pack_contexts
 from helba.reference.twin.fast import ROOT_ROUNDS, ROOT_SHARE
+from helba.reference.twin.terms import BatchTerms
 
 __all__ = ["RootScale", "normal_root", "pack_root_contexts", "root_scale"]
 

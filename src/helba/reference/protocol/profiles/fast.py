@@ -13,8 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from helba.bandits.radius import quadratic_range
-from helba.bandits.terms import BatchTerms
 from helba.errors import RunFailed
 from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, WarmStart
 from helba.reference.circuits.algebra.check import inverse_residual, squared_change
@@ -49,6 +47,8 @@ from helba.reference.protocol.profiles.profile import (
     request_check,
 )
 from helba.reference.protocol.serving.jobs import Check, JobSteps
+from helba.reference.twin.radius import quadratic_range
+from helba.reference.twin.terms import BatchTerms
 
 __all__ = ["FastProfile"]
 

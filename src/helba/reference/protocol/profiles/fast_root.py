@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from helba.bandits.terms import BatchTerms
 from helba.reference.circuits.comparison.argmax import comparison_steps
 from helba.reference.circuits.scores.root_scores import root_score_steps
 from helba.reference.engine import EncryptedVector, Engine
@@ -17,6 +16,7 @@ from helba.reference.planning.layout.root_packing import pack_root_contexts, roo
 from helba.reference.protocol.profiles.fast import FastProfile
 from helba.reference.protocol.profiles.profile import Array, Model, RidingTest
 from helba.reference.protocol.serving.jobs import JobSteps
+from helba.reference.twin.terms import BatchTerms
 
 __all__ = ["FastRootProfile"]
 

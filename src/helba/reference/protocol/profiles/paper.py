@@ -15,8 +15,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from helba.bandits.terms import BatchTerms
-from helba.numerics.inverse import cold_iterations
 from helba.reference.circuits.algebra.check import inverse_residual, squared_change
 from helba.reference.circuits.algebra.inverse import cold_bound
 from helba.reference.circuits.paper_round import (
@@ -26,6 +24,7 @@ from helba.reference.circuits.paper_round import (
     paper_update_steps,
 )
 from helba.reference.engine import EncryptedVector, Engine
+from helba.reference.numerics.inverse import cold_iterations
 from helba.reference.planning.bounds.precision import longest_estimate
 from helba.reference.planning.layout.paper_packing import PaperLayout, paper_index
 from helba.reference.protocol.profiles.profile import (
@@ -40,6 +39,7 @@ from helba.reference.protocol.profiles.profile import (
 )
 from helba.reference.protocol.serving.jobs import JobSteps, Opening
 from helba.reference.twin.paper import UPDATE_THRESHOLD, inverse_floor
+from helba.reference.twin.terms import BatchTerms
 
 __all__ = ["PaperProfile"]
 

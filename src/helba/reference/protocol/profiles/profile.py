@@ -15,7 +15,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from helba.bandits.terms import BatchTerms
 from helba.reference.circuits.algebra.check import signed_check
 from helba.reference.circuits.comparison.argmax import Rider
 from helba.reference.engine import EncryptedVector, Engine
@@ -24,6 +23,7 @@ from helba.reference.planning.bounds.precision import CHECKED_RESIDUAL
 from helba.reference.planning.layout.score_packing import Answer as Reading
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.serving.jobs import Check, JobSteps
+from helba.reference.twin.terms import BatchTerms
 
 __all__ = [
     "CHECK_SIGNS",

@@ -15,7 +15,6 @@ from functools import cached_property
 
 import numpy as np
 
-from helba.bandits.terms import BatchTerms
 from helba.errors import HelbaError, OutOfRange, RunFailed
 from helba.reference.engine import EncryptedVector, Engine, ReencryptionKey
 from helba.reference.planning.bounds.flooding import bit_budget
@@ -28,6 +27,7 @@ from helba.reference.protocol.serving.ledger import Ledger
 from helba.reference.protocol.serving.schedule import ServerSchedule, last_round
 from helba.reference.protocol.serving.work import AnswerWork, TestWork, UpdateWork, Work
 from helba.reference.protocol.serving.worker import Worker
+from helba.reference.twin.terms import BatchTerms
 
 __all__ = ["Learning"]
 

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from helba.bandits.terms import BatchTerms
 from helba.reference.engine import EncryptedVector, Engine, PendingOpening, PendingRefresh
 from helba.reference.protocol.profiles.profile import Model, Profile, RidingTest
 from helba.reference.protocol.serving.jobs import Job, JobSteps
+from helba.reference.twin.terms import BatchTerms
 
 __all__ = ["AnswerWork", "OpenRound", "OpenTask", "TestWork", "UpdateWork", "Work"]
 

@@ -24,8 +24,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
-from helba.bandits.terms import BatchTerms
 from helba.errors import DamagedData
+from helba.reference.twin.terms import BatchTerms
 
 __all__ = [
     "ID_BYTES",

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from helba.cli.completion import values_of
-from helba.cli.options import Json, Security, whole_number
 from helba.errors import InvalidInput
+from helba.lab.command.completion import values_of
+from helba.lab.command.options import Json, Security, whole_number
 
 __all__ = ["plan"]
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from helba.cli.completion import values_of
-from helba.cli.options import Json, Security, Seed, split, whole_number
+from helba.lab.command.completion import values_of
+from helba.lab.command.options import Json, Security, Seed, split, whole_number
 
 __all__ = ["app"]
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from helba.cli.completion import Completion, values_of
 from helba.lab.algorithm import ALGORITHMS
+from helba.lab.command.completion import Completion, values_of
 
 __all__ = [
     "NAMES",

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from helba.cli.completion import list_of, values_of
-from helba.cli.options import (
+from helba.lab.algorithm import ALGORITHMS
+from helba.lab.command.completion import list_of, values_of
+from helba.lab.command.options import (
     NAMES,
     Arms,
     Dim,
@@ -24,7 +25,6 @@ from helba.cli.options import (
     split,
     whole_number,
 )
-from helba.lab.algorithm import ALGORITHMS
 
 __all__ = ["compare", "run", "sensitivity"]
 

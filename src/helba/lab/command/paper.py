@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from helba.cli.completion import values_of
-from helba.cli.options import Jobs, Json, Repetitions, Seed, whole_number
+from helba.lab.command.completion import values_of
+from helba.lab.command.options import Jobs, Json, Repetitions, Seed, whole_number
 
 __all__ = ["app"]
 

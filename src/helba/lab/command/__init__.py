@@ -1,0 +1,1 @@
+"""Commands of the lab: `helba run`, `compare`, `sensitivity`, `plan`, `paper` and `bench`."""
