@@ -24,27 +24,6 @@ import math
 from collections.abc import Iterable
 from numbers import Integral
 
-__all__ = [
-    "DamagedData",
-    "EngineError",
-    "HelbaError",
-    "Interrupted",
-    "InvalidInput",
-    "LevelsExhausted",
-    "MissingKey",
-    "MissingPackage",
-    "OutOfRange",
-    "Refused",
-    "RunFailed",
-    "Unavailable",
-    "WrongVector",
-    "require_at_least",
-    "require_between",
-    "require_choice",
-    "require_positive",
-    "require_whole",
-]
-
 
 class HelbaError(Exception):
     """Base of every exception that helba raises on purpose."""

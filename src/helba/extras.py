@@ -16,8 +16,6 @@ from importlib.util import find_spec
 
 from helba.errors import MissingPackage
 
-__all__ = ["EXTRAS", "explain_missing", "is_installed", "missing_openfhe", "require_extra"]
-
 # Modules by extra; those that only the packages below them import are not listed.
 EXTRAS = {
     "lab": ("matplotlib", "sklearn"),

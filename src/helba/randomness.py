@@ -8,8 +8,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
-__all__ = ["Draw", "draw_bytes"]
-
 Draw = Callable[[int], bytes]
 """Returns so many bytes: independent and uniform, or what they protect is not protected."""
 

@@ -20,8 +20,6 @@ from helba.ring import (
 )
 from helba.ring.keygen import find_backend
 
-__all__ = ["Authority", "Enrolment"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Enrolment:

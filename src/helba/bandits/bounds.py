@@ -12,15 +12,6 @@ from helba.bandits.radius import confidence_radius, potential, quadratic_weight
 from helba.bandits.settings import Settings
 from helba.errors import require_at_least, require_between
 
-__all__ = [
-    "batch_regret_bound",
-    "growth_bound",
-    "quadratic_regret_bound",
-    "root_index_bound",
-    "switch_bound",
-    "trace_growth_bound",
-]
-
 
 def switch_bound(settings: Settings, *, band: float = 0.0, residual: float = 0.0) -> float:
     """Bound the number of updates by the determinant or trace rule (theory, Proposition 5).

@@ -20,8 +20,6 @@ from helba.bandits.schedule import UpdateSchedule
 from helba.bandits.settings import Settings
 from helba.errors import RunFailed
 
-__all__ = ["Choice", "HelbaTwin", "Model"]
-
 # A residual past this says that double precision has lost the inverse. A cold start may stop at a
 # residual near 1 by its own choice of eps_j, so the limit is loose.
 MOST_RESIDUAL = 0.9

@@ -25,8 +25,6 @@ from helba.bandits.policy import Array, Policy
 from helba.bandits.ridge import solve_ridge
 from helba.bandits.settings import Settings
 
-__all__ = ["LdpOful", "gaussian_deviation"]
-
 
 @lru_cache(maxsize=64)
 def gaussian_deviation(*, epsilon: float, delta: float) -> float:

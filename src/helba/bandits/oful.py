@@ -18,8 +18,6 @@ from helba.bandits.radius import confidence_radius
 from helba.bandits.ridge import RankOneRidge, quadratic_forms
 from helba.bandits.settings import Settings
 
-__all__ = ["Oful", "RarelySwitchingOful", "optimistic_arm"]
-
 
 class Oful(Policy):
     """Optimism with the model of all rounds so far; prefer it where nothing is encrypted."""

@@ -13,16 +13,6 @@ from numpy.typing import NDArray
 from helba.bandits.settings import MOST_ROUNDS, Settings
 from helba.errors import InvalidInput, require_whole
 
-__all__ = [
-    "Array",
-    "Decision",
-    "HorizonWarning",
-    "Policy",
-    "check_context",
-    "check_contexts",
-    "clip_reward",
-]
-
 Array = NDArray[np.float64]
 
 # A context brought to length L in single precision may pass the bound by rounding alone.

@@ -10,12 +10,6 @@ import math
 
 from helba.bandits.settings import Settings
 
-__all__ = [
-    "confidence_radius",
-    "potential",
-    "quadratic_weight",
-]
-
 
 def potential(settings: Settings, rounds: float) -> float:
     """Return Gamma_t = 2 d ln(1 + t L^2/(lambda d)), twice the elliptical potential's bound."""

@@ -9,8 +9,6 @@ import numpy as np
 from helba.bandits.policy import Array
 from helba.errors import RunFailed
 
-__all__ = ["RankOneRidge", "quadratic_forms", "solve_ridge"]
-
 # Sherman-Morrison loses digits: most in the first updates, where a small ridge makes the inverse
 # change by orders of magnitude, then slowly. A fresh factorisation restores them: after 1, 2, 4,
 # ... updates, and every so many.

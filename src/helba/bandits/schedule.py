@@ -7,8 +7,6 @@ from fractions import Fraction
 
 from helba.bandits.settings import Settings
 
-__all__ = ["UpdateSchedule"]
-
 
 class UpdateSchedule:
     """Tells after every round whether an update is due, and what is publicly known of the trace.

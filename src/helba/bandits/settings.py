@@ -12,8 +12,6 @@ from helba.errors import (
     require_whole,
 )
 
-__all__ = ["BONUSES", "PROFILES", "SCHEDULES", "Settings"]
-
 PROFILES = ("shares", "ciphertext", "paper")
 BONUSES = ("quadratic", "sqrt")
 SCHEDULES = ("trace", "public")

@@ -20,8 +20,6 @@ from helba.bandits.settings import Settings
 from helba.errors import InvalidInput, RunFailed
 from helba.numerics.inverse import UNIT_ROUNDOFF, invert_warm, plan_warm_start
 
-__all__ = ["SharesTwin", "shares_regret_bound"]
-
 INVERSE_ERROR = 5e-3  # ||V^(1/2) A V^(1/2) - I|| that an update aims at
 
 

@@ -7,8 +7,6 @@ import numpy as np
 from helba.bandits.policy import Array, Policy
 from helba.bandits.settings import Settings
 
-__all__ = ["Uniform"]
-
 
 class Uniform(Policy):
     """Plays an arm at random, learns nothing."""

@@ -32,8 +32,6 @@ from helba.errors import DamagedData
 from helba.garbling.confidential import ProcessBound
 from helba.randomness import draw_bytes
 
-__all__ = ["POINT_BYTES", "TRANSFERS", "BaseReceiver", "send_seeds"]
-
 TRANSFERS = 128
 POINT_BYTES = 32
 SEED_BYTES = 16

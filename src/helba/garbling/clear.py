@@ -21,8 +21,6 @@ from helba.garbling.session import Exchange
 from helba.garbling.transfer import column_bytes, expand_labels
 from helba.garbling.tweak_hash import KEY_BYTES, Labels
 
-__all__ = ["ClearEvaluatorSession", "ClearGarblerSession"]
-
 
 class ClearGarblerSession(GarblerSession):
     """A garbler that sees the evaluator's bits and computes in the clear. Not secret."""

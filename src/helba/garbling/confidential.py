@@ -7,8 +7,6 @@ from typing import NoReturn
 
 from helba.errors import EngineError
 
-__all__ = ["Confidential", "ProcessBound"]
-
 _forks = 0
 
 

@@ -23,8 +23,6 @@ from helba.garbling.transfer import NONCE_BYTES, TransferReceiver, expand_labels
 from helba.garbling.tweak_hash import Labels
 from helba.randomness import Draw, draw_bytes
 
-__all__ = ["EvaluatorSession"]
-
 
 class EvaluatorSession(Session):
     """The evaluator: holds the other share of every value and learns no output."""

@@ -22,8 +22,6 @@ from helba.garbling.transfer import TransferSender, expand_labels
 from helba.garbling.tweak_hash import KEY_BYTES, Labels
 from helba.randomness import Draw, draw_bytes
 
-__all__ = ["GarblerSession"]
-
 
 class GarblerSession(Session):
     """The garbler: holds one share of every value and the offset R of the session."""

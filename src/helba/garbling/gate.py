@@ -29,8 +29,6 @@ import numpy.typing as npt
 from helba.garbling.circuits.circuit import Circuit, Step
 from helba.garbling.tweak_hash import Labels, TweakHash
 
-__all__ = ["TABLE_LABELS", "evaluate", "garble", "take_colours"]
-
 TABLE_LABELS = 2
 """Labels in the table of one AND gate."""
 

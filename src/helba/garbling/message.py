@@ -31,17 +31,6 @@ from helba.garbling.returned import COMMITMENT_BYTES
 from helba.garbling.transfer import NONCE_BYTES, column_bytes
 from helba.garbling.tweak_hash import KEY_BYTES, Labels
 
-__all__ = [
-    "NAME_BYTES",
-    "MessageSizes",
-    "ReturnedMessage",
-    "SetupAnswer",
-    "SetupOffer",
-    "TablesMessage",
-    "TransferMessage",
-    "predict_sizes",
-]
-
 NAME_BYTES = 16
 _MARK = b"helba-garb"
 _VERSION = 1

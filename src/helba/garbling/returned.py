@@ -20,8 +20,6 @@ from helba.garbling.circuits.circuit import Bits
 from helba.garbling.gate import take_colours
 from helba.garbling.tweak_hash import Labels
 
-__all__ = ["COMMITMENT_BYTES", "commit_outputs", "match_outputs", "read_outputs"]
-
 COMMITMENT_BYTES = 32
 
 

@@ -28,16 +28,6 @@ from helba.garbling.message import (
 )
 from helba.garbling.tweak_hash import Labels
 
-__all__ = [
-    "MAX_OPENINGS",
-    "MAX_WAITING_BYTES",
-    "Evaluated",
-    "Exchange",
-    "Garbled",
-    "Session",
-    "combine",
-]
-
 MAX_OPENINGS = 1 << 20
 """Openings of one session: a bound for the memory of nonces and for the use of one offset."""
 

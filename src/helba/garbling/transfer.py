@@ -34,8 +34,6 @@ from helba.garbling.circuits.circuit import Bits
 from helba.garbling.confidential import Confidential
 from helba.garbling.tweak_hash import Labels
 
-__all__ = ["NONCE_BYTES", "TransferReceiver", "TransferSender", "column_bytes", "expand_labels"]
-
 NONCE_BYTES = 16
 Columns = npt.NDArray[np.uint8]
 

@@ -26,8 +26,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from helba.garbling.confidential import Confidential
 
-__all__ = ["KEY_BYTES", "SPAN", "Labels", "TweakHash"]
-
 Labels = npt.NDArray[np.uint64]
 """Labels of 128 bits as pairs of words: the last axis has length 2, or both words side by side."""
 

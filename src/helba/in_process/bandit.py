@@ -21,8 +21,6 @@ from helba.in_process.parties import Parties
 from helba.protocol.deployment import SharesDeployment
 from helba.server.server import Server
 
-__all__ = ["Certified", "EncryptedBandit"]
-
 
 @dataclass(kw_only=True)
 class Certified:

@@ -28,8 +28,6 @@ from helba.server.server import Server
 from helba.user.client import Client
 from helba.user.user import User
 
-__all__ = ["Ledger", "Network"]
-
 FOR_USERS = (Answer, Receipt, Refusal)
 PURPOSES = {"ask": "recommendation", "fold": "report", "test": "test", "update": "update"}
 MOST_TROUBLES = 8  # conversations given up and models rejected, after which nothing is right

@@ -17,8 +17,6 @@ from helba.server.state import ServerState
 from helba.user.client import Client
 from helba.user.user import User
 
-__all__ = ["Parties"]
-
 
 class Parties:
     """Authority, server and openers; users join.

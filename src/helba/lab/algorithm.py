@@ -10,8 +10,6 @@ from helba.errors import require_choice, require_whole
 if TYPE_CHECKING:
     from helba.bandits import Policy, Settings
 
-__all__ = ["ALGORITHMS", "make_policy"]
-
 ALGORITHMS = (
     "oful",
     "rsoful",

@@ -16,8 +16,6 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["LOCK", "FolderLock"]
-
 LOCK = ".lock"
 
 

@@ -17,8 +17,6 @@ from helba.lab.progress import note
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Curve", "plot_regret"]
-
 Array = NDArray[np.float64]
 
 # Okabe and Ito's palette, told apart in every common colour blindness, and a line style each for

@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 
 from helba.errors import RunFailed
 
-__all__ = ["Stopped", "Workers", "check_stop", "count_cores", "quiet_children"]
-
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 

@@ -11,8 +11,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-__all__ = ["Progress", "WorkProgress", "describe_seconds", "note"]
-
 SECONDS_BETWEEN_LINES = 5.0
 MOST_SECONDS_WITHOUT_A_LINE = 30.0
 SECONDS_BETWEEN_STATES = 0.1

@@ -12,8 +12,6 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["flatten", "print_json", "print_table", "strict"]
-
 
 def strict(value: Any) -> Any:
     """Return `value` in types that strict JSON has; a number that is not finite becomes None."""

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from helba.errors import RunFailed
 from helba.lab.runner import Row
 
-__all__ = ["COLUMNS", "RowFile", "holds_run", "read_column", "write_rows", "write_text"]
-
 COLUMNS = tuple(field.name for field in fields(Row))
 
 

@@ -15,8 +15,6 @@ from helba.errors import InvalidInput
 from helba.lab.algorithm import make_policy
 from helba.problems import Problem
 
-__all__ = ["Outcome", "Row", "policy_for", "run_policy", "run_repetition", "settings_for"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:

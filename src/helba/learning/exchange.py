@@ -33,18 +33,6 @@ from helba.ring import (
 )
 from helba.ring.sharing.place import Places
 
-__all__ = [
-    "Compare",
-    "EncryptPads",
-    "Exchange",
-    "Reopen",
-    "Stack",
-    "Target",
-    "open_stack",
-    "reopen_shares",
-    "take_replies",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Stack:

@@ -27,8 +27,6 @@ from helba.learning.update_plan import UpdatePlan
 from helba.ring import DEVIATIONS, Bound
 from helba.ring.noise import Operand, encryption_noise, product_noise
 
-__all__ = ["CHECK_BITS", "CheckedValue", "Copy", "ModelCheck"]
-
 CHECK_BITS = 52
 INVERSE_LIMIT = 0.05  # of ||V^(1/2) X V^(1/2) - I||_F, beyond what is certified
 COPY_LIMIT = 0.25

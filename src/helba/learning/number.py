@@ -23,8 +23,6 @@ from helba.bandits.policy import Array
 from helba.bandits.settings import Settings
 from helba.errors import require_whole
 
-__all__ = ["Rounding"]
-
 # Contexts may pass the length bound by this, see `helba.bandits.policy`.
 LENGTH_SLACK = 1e-6
 

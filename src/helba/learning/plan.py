@@ -49,8 +49,6 @@ from helba.ring.noise import (
     switching_noise,
 )
 
-__all__ = ["NOISE_FACTOR", "OPENERS", "Batch", "SharesPlan", "Weights", "make_shares_plan"]
-
 OPENERS = ("users", "authority")
 RESOLUTION = 0.7e-4  # of a score's range; noise in the model takes the rest of 1e-4
 SHARE_BITS_MOST = 54  # one prime has 55

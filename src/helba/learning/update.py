@@ -33,21 +33,6 @@ from helba.ring import Ciphertext, Ring
 from helba.ring.sharing.integer import Integers
 from helba.ring.sharing.pad import SHARE_MODULUS
 
-__all__ = [
-    "Learned",
-    "Steps",
-    "TestPlan",
-    "TestTerms",
-    "begin_learning",
-    "encrypt_report",
-    "fold_report",
-    "run_fold",
-    "run_score",
-    "run_shared_scores",
-    "run_test",
-    "run_update",
-]
-
 Steps = Generator[Reopen | Compare | EncryptPads, Any, Any]
 TEST_BITS = 50
 CHECK_PEAK = 2.0**50  # of a checked value, or it wraps and is found by its range

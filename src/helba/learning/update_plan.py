@@ -43,8 +43,6 @@ from helba.numerics.inverse import InverseNoise, WarmStart, plan_warm_start
 from helba.ring import DEVIATIONS, Bound
 from helba.ring.noise import Operand, encryption_noise, product_noise, rounding_noise
 
-__all__ = ["UpdatePlan", "UpdateTerms"]
-
 MOST_RESIDUAL = 0.1
 COARSER = 10.0**0.25
 LOG2_ESTIMATE_SCALE = 52.0

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["Certificate", "Certified"]
-
 Value = TypeVar("Value")
 
 

@@ -23,18 +23,6 @@ from numpy.typing import NDArray
 from helba.errors import InvalidInput, require_at_least, require_positive
 from helba.numerics.certificate import Certificate, Certified
 
-__all__ = [
-    "MATRIX_PRODUCT_LEVELS",
-    "UNIT_ROUNDOFF",
-    "InverseNoise",
-    "WarmStart",
-    "checked_matrix",
-    "invert_warm",
-    "plan_warm_start",
-    "residual_norm",
-    "symmetrise",
-]
-
 Array = NDArray[np.float64]
 
 # A product of two packed matrices: one level to arrange the factors, one for the products

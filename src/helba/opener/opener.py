@@ -47,8 +47,6 @@ from helba.randomness import Draw, draw_bytes
 from helba.ring import Ciphertext, Opener
 from helba.ring.sharing.integer import Integers
 
-__all__ = ["OpenerParty"]
-
 MOST_TASKS = 256
 MOST_OFFERS = 1024  # of sessions, remembered so that a late one does not come back
 # On one sealed report, ever, and on one ask beside others: whether numbers are in range shows then,

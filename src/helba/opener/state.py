@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Aborted", "BitsReturned", "OpenerState", "VerdictsBegun"]
-
 
 @dataclass(kw_only=True)
 class OpenerState:

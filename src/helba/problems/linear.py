@@ -10,8 +10,6 @@ import numpy as np
 from helba.errors import require_whole
 from helba.problems.problem import Array, Problem, Round
 
-__all__ = ["LinearProblem", "draw_ball", "draw_sphere", "spawn_seeds"]
-
 # Rounds are drawn in blocks, because one draw a round costs more than a round of learning. The size
 # of a block depends on the problem alone, never on the horizon: a longer run extends a shorter one.
 BLOCK_ROUNDS = 256

@@ -14,8 +14,6 @@ from helba.extras import require_extra
 from helba.problems.linear import spawn_seeds
 from helba.problems.problem import Array, Problem, Round
 
-__all__ = ["Replay"]
-
 LABELS = 10
 MAX_DIM = 16
 CATALOGUE_EVERY = 5

@@ -8,8 +8,6 @@ from helba.errors import require_whole
 from helba.problems.linear import LinearProblem, draw_ball, draw_sphere, spawn_seeds
 from helba.problems.problem import Array
 
-__all__ = ["FixedArms", "Synthetic"]
-
 DEFAULT_DIM = 8
 DEFAULT_ARMS = 8
 

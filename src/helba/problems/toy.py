@@ -10,8 +10,6 @@ from helba.errors import InvalidInput
 from helba.problems.linear import LinearProblem, spawn_seeds
 from helba.problems.problem import Array
 
-__all__ = ["Toy"]
-
 CONTEXTS = 4
 
 

@@ -28,17 +28,6 @@ from helba.randomness import Draw, draw_bytes
 from helba.ring.sharing.integer import Integers
 from helba.ring.sharing.pad import SEED_BYTES, draw_seed, expand_pad
 
-__all__ = [
-    "BOX_BYTES",
-    "KINDS",
-    "SealedSeed",
-    "open_answer",
-    "open_box",
-    "seal_answer",
-    "seal_seed",
-    "sealed_bytes",
-]
-
 VERSION = 1
 KINDS = ("ask", "report")
 KEY_ID_BYTES = 8

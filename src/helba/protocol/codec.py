@@ -59,8 +59,6 @@ from helba.ring import Ciphertext, Opening, PublicKey
 from helba.ring.sharing.pad import dump_shares, load_shares
 from helba.ring.wire import dump_ciphertext, dump_opening, load_ciphertext, load_opening
 
-__all__ = ["Codec"]
-
 VERSION = 1
 _HEAD = struct.Struct("<4sBB16s")
 _MARK = b"\x89HSh"

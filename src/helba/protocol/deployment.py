@@ -38,8 +38,6 @@ from helba.ring.sharing.integer import Integers
 from helba.ring.sharing.pad import NUMBER_BYTES, SHARE_MODULUS, sum_signed
 from helba.ring.sharing.place import Places
 
-__all__ = ["ENGINES", "Comparison", "SharesDeployment", "draw_signs"]
-
 ENGINES = {"ckks": "openfhe", "simulate": "simulate"}
 SHARE_BITS = 8 * NUMBER_BYTES
 PLAN_VERSION = 1  # of scales and steps that follow from a plan: parties must agree on them

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 
 from helba.protocol.message import ID_BYTES, Message
 
-__all__ = ["AUTHORITY", "SERVER", "Change", "Effects", "Envelope", "Transition"]
-
 SERVER = b"server".ljust(ID_BYTES, b"\0")
 AUTHORITY = b"authority".ljust(ID_BYTES, b"\0")
 

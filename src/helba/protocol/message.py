@@ -30,31 +30,6 @@ from helba.learning.update_plan import UpdateTerms
 from helba.ring import Ciphertext, Opening
 from helba.ring.sharing.integer import Integers
 
-__all__ = [
-    "ID_BYTES",
-    "SIGN_SEED_BYTES",
-    "Abort",
-    "Acceptance",
-    "Answer",
-    "Ask",
-    "Colours",
-    "CompareTask",
-    "Message",
-    "Offer",
-    "PadTask",
-    "Pads",
-    "Receipt",
-    "Refusal",
-    "ReopenTask",
-    "Reopened",
-    "Report",
-    "Shared",
-    "Tables",
-    "Transfer",
-    "Verdict",
-    "Work",
-]
-
 ID_BYTES = 16
 SIGN_SEED_BYTES = 32
 

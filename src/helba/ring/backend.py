@@ -19,8 +19,6 @@ from helba.ring.parameters import RingParameters
 from helba.ring.sharing.integer import Integers, Residues
 from helba.ring.sharing.place import Places
 
-__all__ = ["Backend"]
-
 _Result = TypeVar("_Result")
 
 

@@ -11,8 +11,6 @@ from helba.ring.key import PublicKey
 from helba.ring.noise import DEVIATIONS, Bound, Operand, encryption_noise
 from helba.ring.parameters import PRIMES, RingParameters
 
-__all__ = ["Ciphertext", "count_primes", "describe_fresh", "describe_share"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Ciphertext:

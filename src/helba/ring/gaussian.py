@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from helba.errors import InvalidInput
 
-__all__ = ["MOST_DEVIATION", "draw_gaussian"]
-
 # OpenDP cuts off at 2^63; a number past 32 deviations is not drawn in the life of the universe.
 MOST_DEVIATION = 2.0**58
 

@@ -30,8 +30,6 @@ from helba.ring.noise import (
 from helba.ring.parameters import RingParameters
 from helba.ring.sharing.share import MOST_SHARE_BITS
 
-__all__ = ["Grid", "choose_grid"]
-
 TRIALS = 4096  # multiples of the features that are tried to come near the unit
 
 

@@ -21,8 +21,6 @@ from helba.ring.parameters import RingParameters
 if TYPE_CHECKING:
     from helba.ring.backend import Backend
 
-__all__ = ["EvaluationKey", "KeyPair", "PublicKey", "Recipient", "ReencryptionKey", "SecretKey"]
-
 KEY_ID_BYTES = 16
 
 

@@ -10,8 +10,6 @@ from helba.ring.backend import Backend
 from helba.ring.key import EvaluationKey, KeyPair, PublicKey, ReencryptionKey, SecretKey
 from helba.ring.parameters import RingParameters
 
-__all__ = ["BACKENDS", "find_backend", "make_keys", "make_reencryption_key"]
-
 BACKENDS = ("openfhe", "simulate")
 
 

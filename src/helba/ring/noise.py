@@ -47,19 +47,6 @@ from functools import lru_cache
 from helba.errors import InvalidInput
 from helba.ring.parameters import RingParameters
 
-__all__ = [
-    "DEVIATIONS",
-    "Bound",
-    "Operand",
-    "encryption_noise",
-    "product_bound",
-    "product_noise",
-    "reencryption_noise",
-    "rounding_noise",
-    "spread",
-    "switching_noise",
-]
-
 DEVIATIONS = 9.0
 KEY_TAIL = 28.0  # t above: one key in 2^40
 GAUSSIAN_DEVIATION = 3.19

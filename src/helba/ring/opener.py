@@ -23,9 +23,6 @@ from helba.ring.sharing.rearrangement import Rearrangement
 from helba.ring.sharing.reopening import require_reopenable
 from helba.ring.sharing.share import Opening, Share
 
-__all__ = ["Opener"]
-
-
 _Result = TypeVar("_Result")
 
 

@@ -20,15 +20,6 @@ from functools import cached_property, lru_cache
 from helba.errors import InvalidInput, require_whole
 from helba.ring.security import RING_DIMS, least_ring_dim, require_modulus
 
-__all__ = [
-    "FIRST_BITS",
-    "MIDDLE_BITS",
-    "PRIMES",
-    "RingParameters",
-    "choose_parameters",
-    "insecure_parameters",
-]
-
 PRIMES = 3
 FIRST_BITS = 55
 MIDDLE_BITS = 49

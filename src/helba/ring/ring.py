@@ -54,8 +54,6 @@ from helba.ring.sharing.reopening import (
 )
 from helba.ring.sharing.share import NAME_BYTES, Carried, Mask, Opening
 
-__all__ = ["Ring"]
-
 _Result = TypeVar("_Result")
 SCALE_TOLERANCE = 2.0**-50  # what two scales may differ by, relatively, and still be added
 

@@ -10,15 +10,6 @@ from __future__ import annotations
 
 from helba.errors import InvalidInput
 
-__all__ = [
-    "RING_DIMS",
-    "SECURITY_LEVELS",
-    "describe_ring",
-    "least_ring_dim",
-    "max_log2_qp",
-    "require_modulus",
-]
-
 SECURITY_LEVELS = (128, 192, 256)
 
 _MAX_LOG2_QP = {

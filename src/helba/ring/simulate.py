@@ -35,8 +35,6 @@ from helba.ring.parameters import RingParameters
 from helba.ring.sharing.integer import Integers, Residues, largest_of, residues_of
 from helba.ring.sharing.place import Places
 
-__all__ = ["SimulatedBackend", "simulate_backend"]
-
 _COUNT = struct.Struct("<I")
 _NOISE = struct.Struct("<d")
 _HEAD_BYTES = 1 + _NOISE.size

@@ -37,24 +37,6 @@ from helba.ring.parameters import PRIMES, RingParameters
 from helba.ring.sharing.packing import pack_rows, packed_bytes, unpack_rows
 from helba.ring.sharing.share import Opening
 
-__all__ = [
-    "FORMAT_VERSION",
-    "KINDS",
-    "Key",
-    "ciphertext_bytes",
-    "dump_ciphertext",
-    "dump_key",
-    "dump_opening",
-    "dump_secret_key",
-    "load_ciphertext",
-    "load_evaluation_key",
-    "load_opening",
-    "load_public_key",
-    "load_reencryption_key",
-    "load_secret_key",
-    "opening_bytes",
-]
-
 FORMAT_VERSION = 1
 KINDS = (
     "ciphertext",

@@ -21,8 +21,6 @@ from helba.server.conversation import Conversations, Halves, Outcome
 from helba.server.group import split_group
 from helba.server.state import ServerState
 
-__all__ = ["Asks"]
-
 MOST_WAITING = 1 << 16
 MOST_ASKING = 64  # conversations about asks with one opener at a time; it keeps 256 tasks
 

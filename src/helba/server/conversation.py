@@ -43,8 +43,6 @@ from helba.randomness import Draw
 from helba.ring import Ciphertext, Mask, Recipient, Ring
 from helba.server.state import Judged, Noted
 
-__all__ = ["Conversation", "Conversations", "Halves", "Outcome", "Reply"]
-
 Reply = Pads | Reopened | Transfer | Verdict | Colours | Abort
 
 

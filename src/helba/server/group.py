@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["root_up", "split_group"]
-
 _Item = TypeVar("_Item")
 
 

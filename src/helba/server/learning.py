@@ -13,8 +13,6 @@ from helba.protocol.message import Work
 from helba.server.conversation import Conversations, Outcome
 from helba.server.state import Adopted, GivenUp, ServerState, Tested, UpdateBegun
 
-__all__ = ["Learning"]
-
 MOST_ATTEMPTS = 2  # of an update that the check rejects, before a cold start
 REJECTED = (
     "the check rejected the model; if that goes on, S, sigma or r_max are too small for the data"

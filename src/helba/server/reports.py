@@ -20,8 +20,6 @@ from helba.server.conversation import Conversations, Outcome
 from helba.server.group import root_up, split_group
 from helba.server.state import Dropped, Folded, Growth, Row, ServerState, Stored, Summed
 
-__all__ = ["Reports"]
-
 
 class Reports:
     """Takes reports in, and starts one fold at a time; which rows go together is not stored."""

@@ -37,8 +37,6 @@ from helba.server.learning import Learning
 from helba.server.reports import Reports
 from helba.server.state import Enrolled, Noted, ServerState
 
-__all__ = ["PATIENCE", "Server", "Status"]
-
 PATIENCE = 300.0
 """Seconds that an opener may be silent before a conversation with it is given up."""
 

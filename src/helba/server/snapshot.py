@@ -18,8 +18,6 @@ from helba.ring.sharing.pad import dump_shares, load_shares
 from helba.ring.wire import dump_ciphertext, load_ciphertext
 from helba.server.state import Growth, Row, ServerState
 
-__all__ = ["dump_state", "load_state"]
-
 _MARK = b"\x89HSs"
 VERSION = 3
 _HEAD = struct.Struct("<4sB16s16s")

@@ -15,23 +15,6 @@ from helba.learning.update_plan import UpdateTerms
 from helba.ring import Ciphertext, Ring
 from helba.ring.sharing.integer import Integers
 
-__all__ = [
-    "Adopted",
-    "Dropped",
-    "Enrolled",
-    "Folded",
-    "GivenUp",
-    "Growth",
-    "Judged",
-    "Noted",
-    "Row",
-    "ServerState",
-    "Stored",
-    "Summed",
-    "Tested",
-    "UpdateBegun",
-]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row:

@@ -22,8 +22,6 @@ from helba.service.routes_public import add_public_routes
 from helba.service.routes_user import add_user_routes
 from helba.service.settings import Limits
 
-__all__ = ["TenantLink", "make_app"]
-
 DESCRIPTION = """Linear contextual bandits that learn from encrypted data.
 
 Users and the key authority call with a bearer token. Messages are bytes; what is in them is under

@@ -11,8 +11,6 @@ from fastapi import Request, Response
 
 from helba.service.failure import NotFound
 
-__all__ = ["Asset", "load_assets", "send_asset"]
-
 INDEX = "index.html"
 TYPES = {
     ".html": "text/html; charset=utf-8",

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from helba.errors import DamagedData
 
-__all__ = ["pack_messages", "unpack_messages"]
-
 LENGTH = struct.Struct("<I")
 MOST_MESSAGES = 1 << 12
 

@@ -16,8 +16,6 @@ from helba.reference.protocol.serving.server import Server
 from helba.service.protocol.snapshot import describe_server
 from helba.service.protocol.snapshotparts import PartWriter
 
-__all__ = ["Checkpoint", "CheckpointWriter"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:

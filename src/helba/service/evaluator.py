@@ -45,8 +45,6 @@ from helba.service.protocol.serverfiles import (
 from helba.service.protocol.snapshot import join_state
 from helba.service.protocol.vault import read_private, write_private
 
-__all__ = ["Evaluator", "Outcome", "Reply", "Start", "run_evaluator"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Start:

@@ -36,19 +36,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from helba.errors import DamagedData, HelbaError, InvalidInput, Refused, Unavailable, WrongVector
 
-__all__ = [
-    "PROBLEM",
-    "Forbidden",
-    "NotFound",
-    "TooLarge",
-    "TooMany",
-    "TooSlow",
-    "Unauthorized",
-    "WrongType",
-    "add_failure_handlers",
-    "make_problem",
-]
-
 PROBLEM = "application/problem+json"
 RETRY_SECONDS = 2
 CLIENT_CLOSED = 499  # nobody reads it; the log does

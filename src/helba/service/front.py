@@ -25,18 +25,6 @@ from helba.service.openapi import BYTES
 from helba.service.protocol.tokens import hash_token
 from helba.service.settings import Limits
 
-__all__ = [
-    "AnyTenant",
-    "AuthorityCaller",
-    "Front",
-    "ServiceHeaders",
-    "User",
-    "UserCaller",
-    "UserResponse",
-    "address_of",
-    "read_binary",
-]
-
 USER_TOKEN = HTTPBearer(
     auto_error=False, scheme_name="user", description="a user's token, helba_u_..."
 )

@@ -14,8 +14,6 @@ from typing import Any
 from helba.errors import Unavailable
 from helba.service.failure import TooMany
 
-__all__ = ["Job", "JobQueue", "chunks_of", "user_of"]
-
 MOST_OF_ONE = 16
 
 

@@ -16,8 +16,6 @@ from helba.service.checkpoint import Checkpoint
 from helba.service.evaluator import Outcome
 from helba.service.store import AnsweredRound, LedgerCounts, Store, UpdateRecord
 
-__all__ = ["Journal"]
-
 
 class Journal:
     """The way of one tenant's outcomes into the store."""

@@ -6,8 +6,6 @@ those of `time.monotonic`, given by the caller. For one thread at a time.
 
 from __future__ import annotations
 
-__all__ = ["HelpLease"]
-
 HELP_SECONDS = 15.0
 
 

@@ -20,8 +20,6 @@ from starlette.requests import ClientDisconnect
 from helba.errors import DamagedData, Unavailable, require_positive
 from helba.service.failure import TooLarge, TooMany, TooSlow
 
-__all__ = ["BytesInFlight", "OneCopy", "RateLimiter", "Share", "read_body", "reading_body"]
-
 IDLE_SECONDS = 30.0  # between two pieces of a body
 MOST_SECONDS = 600.0  # for all of it
 # Read on so far, for a client that sends all before it reads the answer.

@@ -10,8 +10,6 @@ from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.wire.messages import Message
 from helba.service.meter import Histogram
 
-__all__ = ["OpenRound", "TenantLink"]
-
 
 class OpenRound(Protocol):
     """A round that was answered and has no reward yet."""

@@ -29,8 +29,6 @@ from uvicorn.server import ServerState
 
 from helba.errors import InvalidInput, RunFailed, require_whole
 
-__all__ = ["run_app"]
-
 GRACE_SECONDS = 30.0
 HEAD_SECONDS = 20.0
 HEAD_BYTES = 16 << 10

@@ -20,8 +20,6 @@ from typing import Any, TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["LIBRARIES", "NO_ROUTE", "RequestLog", "configure_logs", "request_id", "route_of"]
-
 NO_ROUTE = "unmatched"
 # No underscore: a token that was put there by mistake is not taken over.
 PLAIN_ID = re.compile(rb"[A-Za-z0-9-]{1,64}")

@@ -23,8 +23,6 @@ from helba.service.settings import Limits
 from helba.service.store import Store
 from helba.service.view import View
 
-__all__ = ["Loop"]
-
 log = logging.getLogger("helba.service.loop")
 
 IDLE_SECONDS = 0.5

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 
-__all__ = ["give_memory_back"]
-
 # Of `mallopt` in glibc's malloc.h. By itself glibc raises the size to that of the largest block
 # that was freed, and bodies of many megabytes lie scattered among small things from then on.
 M_MMAP_THRESHOLD = -3

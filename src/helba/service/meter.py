@@ -12,8 +12,6 @@ from itertools import accumulate
 
 import numpy as np
 
-__all__ = ["BOUNDS", "Histogram", "Meter"]
-
 KEPT = 2048
 WINDOW_SECONDS = 60.0
 # Seconds, between which rounds are counted.

@@ -25,8 +25,6 @@ from helba.reference.protocol.wire.messages import Answer, Receipt
 from helba.service.link import TenantLink
 from helba.service.meter import BOUNDS
 
-__all__ = ["FORMAT", "Metrics"]
-
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 PROC = Path("/proc")
 # Gauges, by the name that a tenant's report has for them.

@@ -13,8 +13,6 @@ from pydantic.json_schema import models_json_schema
 from helba.service.failure import PROBLEM
 from helba.service.schema import MODELS
 
-__all__ = ["BYTES", "add_openapi", "add_route", "binary_body", "json_of"]
-
 BYTES = "application/octet-stream"
 REFERENCE = "#/components/schemas/{model}"
 HEADERS_OF_USERS = {

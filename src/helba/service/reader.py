@@ -26,8 +26,6 @@ from helba.reference.protocol.wire.messages import Ask, Message, Report, TaskRep
 from helba.service.protocol.child import answer_calls, fail_to_start, prepare_child
 from helba.service.protocol.files import DEPLOYMENT, read_deployment
 
-__all__ = ["KINDS", "Checked", "NotYours", "Stranger", "run_reader"]
-
 MOST_MET = 16  # users' own keys, where data arrives switched: some megabytes each
 
 KINDS: dict[str, type[Message]] = {

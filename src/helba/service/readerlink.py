@@ -26,8 +26,6 @@ from helba.service.protocol.vault import read_private
 from helba.service.reader import Stranger, run_reader
 from helba.service.view import View
 
-__all__ = ["ReaderLink"]
-
 # How long a message or a key may be read.
 READER_SECONDS = 60.0
 

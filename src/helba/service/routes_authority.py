@@ -11,8 +11,6 @@ from helba.service.front import AuthorityCaller, read_binary
 from helba.service.openapi import add_route, binary_body, json_of
 from helba.service.schema import Ledger, Members
 
-__all__ = ["add_authority_routes"]
-
 Id = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="the id of a user's key")]
 TokenHash = Annotated[
     str, Header(alias="Helba-Token-Sha256", pattern="^[0-9a-f]{64}$", description="of its token")

@@ -15,8 +15,6 @@ from helba.service.metric import FORMAT
 from helba.service.openapi import BYTES, add_route, json_of
 from helba.service.schema import Health, History, Status, TenantReport
 
-__all__ = ["add_public_routes"]
-
 MOST_MINUTES = 7 * 24 * 60
 TEXT = {"schema": {"type": "string"}}
 

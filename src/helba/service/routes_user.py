@@ -21,8 +21,6 @@ from helba.service.limit import read_body
 from helba.service.openapi import add_route, binary_body, json_of
 from helba.service.schema import Rounds
 
-__all__ = ["add_user_routes"]
-
 ID = "^[0-9a-f]{32}$"
 SENDING = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)
 GETTING = (401, 403, 404, 409, 422, 429, 503)

@@ -26,8 +26,6 @@ from helba.service.settings import Limits
 from helba.service.store import Store
 from helba.service.tenant import Tenant
 
-__all__ = ["LOCK", "STORE", "TenantSpec", "hold_folder", "serve"]
-
 LOCK, STORE = "serve.lock", "store.sqlite3"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

@@ -7,18 +7,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = [
-    "MODELS",
-    "Health",
-    "History",
-    "Ledger",
-    "Members",
-    "Problem",
-    "Rounds",
-    "Status",
-    "TenantReport",
-]
-
 ID = "b0a1c2d3e4f5061728394a5b6c7d8e9f"
 
 

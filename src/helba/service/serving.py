@@ -32,8 +32,6 @@ from helba.service.settings import Limits
 from helba.service.store import AnsweredRound, RoundRecord, Store
 from helba.service.view import View
 
-__all__ = ["Serving"]
-
 FOLDED_BYTES = 1 << 27
 MOST_HELD = 256
 MOST_BEGUN = 1 << 16

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from helba.errors import require_positive, require_whole
 
-__all__ = ["Limits"]
-
 MOST = 1 << 40
 
 

@@ -44,8 +44,6 @@ from helba.service.settings import Limits
 from helba.service.store import Store
 from helba.service.view import View
 
-__all__ = ["Tenant"]
-
 STEP_SECONDS = 60
 # How long a history is shown again, how many are, and how many may wait to be looked up.
 HISTORY_SECONDS, KEPT_HISTORIES, MOST_HISTORIES = 5.0, 64, 8

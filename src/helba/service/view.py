@@ -14,9 +14,6 @@ from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.messages import Receipt
 from helba.service.evaluator import Outcome
 
-__all__ = ["View", "who_learns_what"]
-
-
 TROUBLE = "something that the tenant needs is away or has ended: see the server's log"
 
 

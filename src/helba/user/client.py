@@ -15,8 +15,6 @@ from helba.garbling.circuits.circuit import Bits
 from helba.protocol.message import Answer, Message
 from helba.user.user import Acknowledged, Declined, Recommended, User
 
-__all__ = ["Client", "Transport"]
-
 _End = Recommended | Acknowledged | Declined
 
 

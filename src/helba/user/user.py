@@ -35,8 +35,6 @@ from helba.ring import PublicKey, Ring
 from helba.ring.sharing.integer import Integers
 from helba.ring.sharing.pad import SHARE_MODULUS
 
-__all__ = ["Acknowledged", "Declined", "OpenRound", "Recommended", "User", "UserState"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class OpenRound:

@@ -9,8 +9,8 @@ from helba.reference.circuits.algebra.inverse import cold_bound, invert_cold, in
 from helba.reference.circuits.algebra.matrix import multiply_matrices, squared_norm
 from helba.reference.circuits.algebra.rows import spread_columns
 from helba.reference.circuits.levels import sink
-from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
 from helba.reference.engine.simulator import SimulatedEngine
+from helba.reference.planning.cost.chain import REFRESH_LEVELS
 from helba.reference.planning.cost.matrix_cost import cold_cost, warm_cost
 from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.parameters import insecure_parameters

@@ -14,7 +14,7 @@ from helba.reference.circuits.algebra.inverse import (
 from helba.reference.circuits.comparison.root import square_root_steps
 from helba.reference.circuits.levels import Renewal, Steps, run_steps, with_levels
 from helba.reference.engine import EncryptedVector
-from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
+from helba.reference.planning.cost.chain import REFRESH_LEVELS
 from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import BOTH, Keyed, open_keyed

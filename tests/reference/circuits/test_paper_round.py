@@ -18,11 +18,10 @@ from helba.reference.circuits.paper_round import (
     paper_test_steps,
     paper_update_steps,
 )
-from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
 from helba.reference.numerics.compare import acomp, iterate, new_comp
 from helba.reference.numerics.inverse import cold_iterations
 from helba.reference.numerics.root import square_root
-from helba.reference.planning.cost.chain import cut_chain
+from helba.reference.planning.cost.chain import REFRESH_LEVELS, cut_chain
 from helba.reference.planning.cost.cost import Cost
 from helba.reference.planning.cost.paper_workload import (
     paper_inverse_steps,

@@ -9,8 +9,7 @@ from helba.reference.circuits.algebra.check import squared_change
 from helba.reference.circuits.levels import run_steps
 from helba.reference.circuits.scores.scoring import Scoring, scoring_steps
 from helba.reference.engine import EncryptedVector
-from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
-from helba.reference.planning.cost.chain import Chain, cut_chain
+from helba.reference.planning.cost.chain import REFRESH_LEVELS, Chain, cut_chain
 from helba.reference.planning.cost.workload import model_steps
 from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.layout.model import ModelAssembly

@@ -11,8 +11,6 @@ import typer
 from helba.cli.service.serve import STORE_VARIABLE
 from helba.lab.command.options import Json
 
-__all__ = ["export_archive", "import_archive"]
-
 
 def _store_option(text: str) -> Any:
     return typer.Option("--store", metavar="URL", help=text)

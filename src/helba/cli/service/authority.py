@@ -27,8 +27,6 @@ from helba.lab.command.options import (
 if TYPE_CHECKING:
     from helba.service.authority.enroller import Enroller
 
-__all__ = ["app"]
-
 SERVER_URL, PORT = "http://127.0.0.1:8700", 8701
 OPEN = (
     "open: anybody who reaches this address may enrol, and whoever has a user's public key may "

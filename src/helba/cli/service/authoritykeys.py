@@ -45,8 +45,6 @@ from helba.service.protocol.keystore import (
 )
 from helba.service.protocol.serverfiles import LEDGER, read_ledger, write_server_files
 
-__all__ = ["create", "enrol", "list_users", "replace", "revoke", "rotate", "write_server"]
-
 KEPT = (
     "A server that kept the re-encryption key could still re-encrypt to it until the collective "
     "key is rotated: helba keys rotate"

@@ -20,8 +20,6 @@ from helba.lab.command.options import Json, Seed, whole_number
 if TYPE_CHECKING:
     from helba.service.client import Client
 
-__all__ = ["app"]
-
 INVITATION = "HELBA_INVITATION"
 MOST_BYTES = 1 << 24
 WATCH_SECONDS = 1.0

@@ -18,8 +18,6 @@ from helba.service.protocol.files import naming
 from helba.service.protocol.keyinfo import id_of_file
 from helba.service.protocol.vault import change_passphrase, make_private_folder
 
-__all__ = ["change_words", "describe_keys", "new_folder", "show_report"]
-
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[None]:

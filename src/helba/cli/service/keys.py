@@ -21,8 +21,6 @@ from helba.lab.command.options import (
     choose_horizon,
 )
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Make, enrol, list, revoke and rotate keys.")
 
 # What the files in a folder add to its path is less than the difference to the system's 4096.

@@ -21,8 +21,6 @@ from helba.service.protocol.userstore import COLLECTIVE_KEY
 from helba.service.protocol.vault import ASIDE, OTHERS, purpose_of
 from helba.service.protocol.vault import MAGIC as SEALED
 
-__all__ = ["describe_path"]
-
 OWNER_ONLY = ("secret key", "sealed secret", "re-encryption key", "enrolment", "rotation")
 
 

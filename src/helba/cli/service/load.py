@@ -16,8 +16,6 @@ from helba.lab.command.options import Json, Seed, whole_number
 if TYPE_CHECKING:
     from helba.service.client.load import Moment
 
-__all__ = ["load"]
-
 SECONDS_BETWEEN_LINES = 10.0
 
 

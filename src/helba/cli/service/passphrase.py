@@ -14,8 +14,6 @@ from pathlib import Path
 from helba.errors import InvalidInput, RunFailed
 from helba.lab.progress import note
 
-__all__ = ["NEW_VARIABLE", "VARIABLE", "read_passphrase"]
-
 VARIABLE, NEW_VARIABLE = "HELBA_PASSPHRASE", "HELBA_NEW_PASSPHRASE"
 LEAST_LETTERS = 8
 MOST_BYTES = 1 << 12

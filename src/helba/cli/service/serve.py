@@ -16,8 +16,6 @@ from helba.extras import require_extra
 from helba.lab.command.completion import CHOICES, values_of
 from helba.lab.command.options import Json, whole_number
 
-__all__ = ["is_loopback", "serve"]
-
 STORE_VARIABLE = "HELBA_STORE"
 DEFAULT_NAME = "main"
 LEVELS = CHOICES["log level"]

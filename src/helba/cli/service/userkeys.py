@@ -13,8 +13,6 @@ from helba.service.protocol.authorityfiles import require_free
 from helba.service.protocol.files import DEPLOYMENT, PUBLIC_KEY, read_deployment
 from helba.service.protocol.userstore import COLLECTIVE_KEY, create_user, update_user
 
-__all__ = ["adopt", "create"]
-
 
 def create(
     folder: Path, deployment_folder: Path, *, passphrase_file: Path | None, as_json: bool

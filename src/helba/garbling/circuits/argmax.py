@@ -13,8 +13,6 @@ from helba.garbling.circuits.builder import FALSE, CircuitBuilder
 from helba.garbling.circuits.circuit import Bits, Circuit, ShareGroup
 from helba.garbling.circuits.share_range import ShareRange
 
-__all__ = ["MAX_ARMS", "build_argmax", "build_checked_argmax", "name_bits", "read_indices"]
-
 MAX_ARMS = 256
 
 

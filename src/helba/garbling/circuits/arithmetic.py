@@ -10,18 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from helba.garbling.circuits.builder import FALSE, CircuitBuilder
 
-__all__ = [
-    "add",
-    "add_small",
-    "all_of",
-    "exceeds",
-    "less_than",
-    "less_than_shallow",
-    "select",
-    "square_sum",
-    "values_of",
-]
-
 Wires = Sequence[int]
 
 # Wider parts have fewer gates and more depth; at 40 bits this is eight parts.

@@ -16,8 +16,6 @@ import numpy.typing as npt
 from helba.errors import InvalidInput
 from helba.garbling.circuits.circuit import Circuit, ShareGroup, Step
 
-__all__ = ["FALSE", "TRUE", "CircuitBuilder", "join_copies"]
-
 FALSE, TRUE = 0, 1
 _Gate = tuple[bool, int, int]
 

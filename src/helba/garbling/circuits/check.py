@@ -9,16 +9,6 @@ from helba.garbling.circuits.arithmetic import add_small, all_of, exceeds, squar
 from helba.garbling.circuits.builder import CircuitBuilder, join_copies
 from helba.garbling.circuits.circuit import MAX_BITS, Circuit, ShareGroup
 
-__all__ = [
-    "build_norm_check",
-    "build_range_check",
-    "build_ranges_check",
-    "build_report_check",
-    "build_threshold",
-    "require_range",
-    "within",
-]
-
 
 def require_range(low: int, high: int, *, bits: int) -> None:
     """Raise `InvalidInput` unless low <= high are signed numbers of `bits` bits, 8 to 128."""

@@ -23,18 +23,6 @@ import numpy.typing as npt
 
 from helba.errors import InvalidInput, require_whole
 
-__all__ = [
-    "MAX_BITS",
-    "MAX_LANES",
-    "Bits",
-    "Circuit",
-    "ShareGroup",
-    "Shares",
-    "Step",
-    "evaluate_bits",
-    "evaluate_clear",
-]
-
 MAX_LANES = 1 << 16
 MAX_BITS = 128
 """Bits of a shared value: enough for inputs that are shared modulo 2^96."""

@@ -28,8 +28,6 @@ from helba.garbling.circuits.arithmetic import all_of
 from helba.garbling.circuits.builder import FALSE, CircuitBuilder
 from helba.garbling.circuits.circuit import ShareGroup
 
-__all__ = ["PARITIES", "SHARE_BITS", "ShareRange"]
-
 SHARE_BITS = 96
 PARITIES = 40
 _WORDS = 2  # of 64 bits, for a share

@@ -21,8 +21,6 @@ from helba.garbling import (
 )
 from helba.lab.progress import Progress
 
-__all__ = ["bench_argmax"]
-
 
 def bench_argmax(
     arms: Sequence[int], *, lanes: int = 1, bits: int = 40, repetitions: int = 15

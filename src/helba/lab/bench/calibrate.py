@@ -13,8 +13,6 @@ from helba.reference.engine import EncryptedVector, Engine, get_scheme
 from helba.reference.planning.cost.calibration import KINDS, Measurement
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["CALIBRATION_PARAMETERS", "measure_operations", "measure_timing"]
-
 CALIBRATION_PARAMETERS = (
     Parameters(ring_dim=1 << 14, depth=6, scale_bits=40, digits=4, security=128),
     Parameters(ring_dim=1 << 15, depth=12, scale_bits=40, digits=3, security=128),

@@ -21,8 +21,6 @@ from helba.lab.progress import note
 from helba.lab.runner import settings_for
 from helba.problems import Round, make_problem
 
-__all__ = ["bench_keys", "bench_ratio"]
-
 TOY_HORIZON = 130
 KEYS = ("own", "shared")
 

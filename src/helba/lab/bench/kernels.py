@@ -30,8 +30,6 @@ from helba.lab.report import print_table
 from helba.reference.planning.cost.calibration import save_calibration
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["KernelReport", "bench_kernels", "print_kernels"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class KernelReport:

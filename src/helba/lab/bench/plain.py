@@ -10,8 +10,6 @@ from helba.errors import require_at_least
 from helba.lab.runner import policy_for, settings_for
 from helba.problems import make_problem
 
-__all__ = ["PlainBench", "bench_plain"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlainBench:

@@ -24,8 +24,6 @@ from helba.learning.plan import OPENERS
 from helba.problems import Round, make_problem
 from helba.protocol.message import Answer
 
-__all__ = ["ROUND_SIZES", "UPDATE_SIZES", "bench_round", "bench_throughput", "bench_update"]
-
 ROUND_SIZES = ((2, 2), (8, 8), (16, 16), (5, 50))
 UPDATE_SIZES = ((2, 2), (8, 8), (16, 16), (32, 4))
 HORIZON, SEED, MOST_RUNS = 1000, 0, 1000

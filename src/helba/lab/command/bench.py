@@ -11,8 +11,6 @@ import typer
 from helba.lab.command.completion import values_of
 from helba.lab.command.options import Json, Security, Seed, split, whole_number
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Measure how long things take.")
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from helba.lab.algorithm import ALGORITHMS
 
-__all__ = ["CHOICES", "list_of", "values_of"]
-
 CHOICES: dict[str, tuple[str, ...]] = {
     "algorithm": ALGORITHMS,
     "argmax": ("auto", "product", "sum"),

@@ -10,25 +10,6 @@ import typer
 from helba.lab.algorithm import ALGORITHMS
 from helba.lab.command.completion import Completion, values_of
 
-__all__ = [
-    "NAMES",
-    "Arms",
-    "Dim",
-    "Growth",
-    "Horizon",
-    "Jobs",
-    "Json",
-    "Out",
-    "ProblemName",
-    "Repetitions",
-    "Schedule",
-    "Security",
-    "Seed",
-    "choose_horizon",
-    "split",
-    "whole_number",
-]
-
 NAMES = ", ".join(ALGORITHMS)
 TOY_HORIZON = 130
 HORIZON = 1000

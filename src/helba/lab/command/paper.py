@@ -11,8 +11,6 @@ import typer
 from helba.lab.command.completion import values_of
 from helba.lab.command.options import Jobs, Json, Repetitions, Seed, whole_number
 
-__all__ = ["app"]
-
 app = typer.Typer(help="What the paper says, recomputed.")
 
 DEFAULT_OUT = Path("results") / "paper"

@@ -10,8 +10,6 @@ from helba.errors import InvalidInput
 from helba.lab.command.completion import values_of
 from helba.lab.command.options import Json, Security, whole_number
 
-__all__ = ["plan"]
-
 
 def plan(
     dim: Annotated[int, whole_number(text="features of an arm")],

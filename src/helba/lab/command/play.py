@@ -26,8 +26,6 @@ from helba.lab.command.options import (
     whole_number,
 )
 
-__all__ = ["compare", "run", "sensitivity"]
-
 
 def run(
     problem: ProblemName,

@@ -25,8 +25,6 @@ from helba.lab.rows import read_column, write_rows
 from helba.lab.runner import Outcome, Row, policy_for, run_repetition, settings_for
 from helba.problems import make_problem
 
-__all__ = ["Comparison", "Request", "Summary", "compare", "mean_and_error"]
-
 TUNED = "oful-tuned"
 
 

@@ -12,8 +12,6 @@ from helba.lab.progress import Progress
 from helba.lab.runner import policy_for, run_policy, settings_for
 from helba.problems import make_problem
 
-__all__ = ["ALGORITHMS", "FACTORS", "QUANTITIES", "Effect", "SensitivityRequest", "measure"]
-
 ALGORITHMS = ("oful", "helba", "helba-sqrt")
 QUANTITIES = {"length": "L", "parameter_bound": "S", "noise": "sigma"}
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)

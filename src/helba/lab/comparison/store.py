@@ -31,8 +31,6 @@ from helba.lab.lock import LOCK, FolderLock
 from helba.lab.rows import holds_run, write_text
 from helba.lab.runner import Outcome
 
-__all__ = ["Store", "take_fingerprint"]
-
 TOOL = "helba compare"
 SECONDS_BETWEEN_SAVES = 0.5
 SOURCES = (

@@ -14,8 +14,6 @@ from helba.lab.progress import Progress
 from helba.lab.runner import Row, policy_for, run_policy, settings_for
 from helba.problems import make_problem
 
-__all__ = ["RADIUS_SCALES", "TUNING_SEEDS", "TuningJob", "best_scale", "tune_radius", "tuning_jobs"]
-
 RADIUS_SCALES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
 TUNING_SEEDS = 10
 

@@ -10,8 +10,6 @@ from helba.lab.kernel.round import round_kernels
 from helba.lab.kernel.update import update_kernels
 from helba.reference.numerics.sign import cheapest_composition
 
-__all__ = ["all_kernels"]
-
 RESOLUTION = 2.0**-6
 SIGN_ERROR = 0.02
 SIGN_LEVELS = 9

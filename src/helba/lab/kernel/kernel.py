@@ -22,8 +22,6 @@ from helba.reference.engine.simulator import SimulatedEngine
 from helba.reference.planning.cost.cost import Cost
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["KERNEL_PARAMETERS", "Check", "Kernel", "KernelResult", "first_level", "measure_kernels"]
-
 Array = NDArray[np.float64]
 
 # One ring for all circuits, as a server has it. A circuit starts where the round or the update that

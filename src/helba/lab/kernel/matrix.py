@@ -20,8 +20,6 @@ from helba.reference.planning.layout.jiang import JiangLayout
 from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.layout.stages import distinct_steps, steps_of
 
-__all__ = ["design_matrix", "matrix_kernels", "matrix_layout"]
-
 Array = NDArray[np.float64]
 SEED = 20261115
 

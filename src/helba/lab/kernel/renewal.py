@@ -14,8 +14,6 @@ from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS, bootstra
 from helba.reference.planning.bounds.noise import NoiseModel
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["BOOTSTRAP_PARAMETERS", "RenewalResult", "measure_bootstrap", "measure_refresh"]
-
 BOOTSTRAP_PARAMETERS = Parameters(
     ring_dim=1 << 16, depth=20, scale_bits=55, digits=3, security=128, secret="sparse"
 )

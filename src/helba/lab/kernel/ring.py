@@ -33,8 +33,6 @@ from helba.ring import (
 )
 from helba.ring.wire import dump_ciphertext, dump_opening
 
-__all__ = ["RING_PARAMETERS", "RingKernelResult", "measure_ring_kernels", "ring_kernel_names"]
-
 RING_PARAMETERS = choose_parameters(security=128)
 NUMBERS = 64  # that are opened and rearranged: a matrix at d = 8
 VALUES = 2**40

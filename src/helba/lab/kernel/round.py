@@ -15,11 +15,11 @@ from helba.reference.circuits.comparison.root import square_root
 from helba.reference.circuits.comparison.sign import evaluate_sign
 from helba.reference.circuits.scores.scores import score_differences
 from helba.reference.circuits.scores.trace import trace_test
-from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
 from helba.reference.numerics import argmax as clear_argmax
 from helba.reference.numerics import compare as clear_compare
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.numerics.root import root_error
+from helba.reference.planning.cost.chain import REFRESH_LEVELS
 from helba.reference.planning.cost.compare_cost import (
     acomp_cost,
     acomp_rotations,
@@ -32,8 +32,6 @@ from helba.reference.planning.cost.polynomial import sign_cost
 from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.layout.score import ScoreLayout, choose_score_layout, score_cost
 from helba.reference.planning.layout.score_packing import pack_contexts, pack_model, read_answer
-
-__all__ = ["round_kernels"]
 
 Array = NDArray[np.float64]
 SEED = 20261115

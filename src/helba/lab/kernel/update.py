@@ -25,8 +25,6 @@ from helba.reference.planning.layout.score import choose_score_layout, score_cos
 from helba.reference.planning.layout.score_packing import pack_model
 from helba.reference.planning.layout.stages import distinct_steps, steps_of
 
-__all__ = ["update_kernels"]
-
 INVERSE_ERROR = 1e-4
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from helba.lab.kernel.kernel import KERNEL_PARAMETERS
 from helba.reference.engine import get_scheme
 
-__all__ = ["MessageResult", "measure_messages"]
-
 SLOTS = 1024
 
 

@@ -23,17 +23,6 @@ from helba.numerics.inverse import WarmStart
 from helba.ring.parameters import RingParameters
 from helba.ring.wire import ciphertext_bytes, opening_bytes
 
-__all__ = [
-    "KINDS",
-    "SHIPPED",
-    "Counts",
-    "Timing",
-    "count_update",
-    "count_update_exchanges",
-    "sample_updates",
-    "typical_update",
-]
-
 KINDS = ("encrypt", "product", "automorphism", "open", "receive", "gate", "level")
 # Seconds at N = 2^13, one thread: an encryption, a product at three primes, an automorphism, the
 # server's and the opener's part of an opening at two primes, a gate of many lanes, and a level of

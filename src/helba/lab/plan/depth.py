@@ -7,8 +7,6 @@ from typing import Any
 from helba.lab.runner import settings_for
 from helba.problems import make_problem
 
-__all__ = ["tabulate_depth"]
-
 
 def tabulate_depth(number: int, *, dim: int = 2, arms: int = 2) -> list[dict[str, Any]]:
     """Return a row (step, iterations, levels, note) for each step of round `number`.

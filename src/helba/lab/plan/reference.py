@@ -12,8 +12,6 @@ from helba.reference.planning.plan import Plan
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
 
-__all__ = ["plan_and_report", "print_plan"]
-
 MEGABYTE, GIGABYTE = 1e6, 1e9
 
 

@@ -35,8 +35,6 @@ from helba.ring.sharing.pad import SHARE_MODULUS
 from helba.ring.sharing.reopening import LIFT_FAILURE
 from helba.ring.wire import ciphertext_bytes
 
-__all__ = ["describe_plan", "plan_shares_and_report"]
-
 MESSAGE_BYTES = 38  # head and name of an ask or a report
 NUMBER_BYTES = 12
 

@@ -13,8 +13,6 @@ from helba.errors import InvalidInput
 from helba.lab.plan.cost import KINDS, SHIPPED, Timing
 from helba.reference.numerics.store import cache_directory, write_whole
 
-__all__ = ["load_timing", "save_timing"]
-
 
 def save_timing(seconds: Mapping[str, float]) -> Path:
     """Keep this machine's timings for later plans."""

@@ -26,15 +26,6 @@ from helba.reference.twin.fast import FastTwin
 from helba.reference.twin.follow import FollowingTwin
 from helba.reference.twin.paper import PaperTwin
 
-__all__ = [
-    "EncryptedPlay",
-    "describe_parameters",
-    "make_play",
-    "peak_memory",
-    "plan_play",
-    "twin_of",
-]
-
 SIMULATOR = "the simulator: nothing is encrypted, and messages are smaller than ciphertexts"
 
 

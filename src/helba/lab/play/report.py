@@ -5,8 +5,6 @@ from __future__ import annotations
 from helba.lab.play.single import SingleRun
 from helba.lab.report import flatten, print_table
 
-__all__ = ["print_run"]
-
 
 def print_run(run: SingleRun) -> None:
     """Print the report as a table, and a comparison if others played beside."""

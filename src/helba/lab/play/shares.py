@@ -18,8 +18,6 @@ from helba.learning.plan import SharesPlan
 from helba.protocol.deployment import SharesDeployment
 from helba.ring.keygen import find_backend
 
-__all__ = ["SharesPlay", "describe_shares", "plan_shares_play"]
-
 
 class SharesPlay(Policy):
     """Plays an `EncryptedBandit`, and lets its twin play along; `seed` is the simulator's."""

@@ -43,8 +43,6 @@ from helba.reference.planning.request import KEY_MODES, REFRESHES
 from helba.reference.protocol import Deployment
 from helba.ring.security import SECURITY_LEVELS
 
-__all__ = ["ENCRYPTED_ALGORITHMS", "ENGINES", "SingleRequest", "SingleRun", "run_single"]
-
 ENGINES = ("plain", "ckks", "simulate")
 ENCRYPTED_ALGORITHMS = ("helba", "helba-sqrt", "helba-paper")
 ROWS, REPORT, PLOTS = "rows.csv", "run.json", ("regret.png", "regret.svg")

@@ -17,8 +17,6 @@ from helba.reference.protocol.serving.server import Status
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.messages import Report, TaskReply
 
-__all__ = ["Share", "TimedServer"]
-
 
 @dataclass
 class Share:

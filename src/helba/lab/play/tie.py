@@ -22,8 +22,6 @@ from helba.reference.twin.paper import argmax_precision, inverse_floor, quadrati
 from helba.reference.twin.radius import paper_index_range, paper_radius, quadratic_range
 from helba.reference.twin.terms import BatchTerms, BatchWeights
 
-__all__ = ["ComparisonCertificate"]
-
 
 class ComparisonCertificate:
     """By how much the argmax of a deployment may miss the best of the scores it is given."""

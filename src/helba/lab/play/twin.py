@@ -17,8 +17,6 @@ from helba.bandits.policy import Array, Decision
 from helba.learning.plan import Batch, SharesPlan
 from helba.learning.update_plan import UpdatePlan, UpdateTerms
 
-__all__ = ["GridTwin"]
-
 
 class GridTwin:
     """Follows an encrypted run: it learns what the run learned, and updates when the run did.

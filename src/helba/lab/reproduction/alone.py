@@ -21,8 +21,6 @@ from helba.errors import RunFailed
 from helba.lab.reproduction.contention import waiting_share
 from helba.lab.reproduction.unit import Unit
 
-__all__ = ["run_alone"]
-
 SECONDS_BETWEEN_TICKS = 1.0
 SECONDS_TO_END = 5.0
 

@@ -12,8 +12,6 @@ from helba.lab.reproduction.scope import Scope
 from helba.lab.reproduction.section import Section
 from helba.lab.reproduction.unit import Results, Unit
 
-__all__ = ["SECTIONS", "Chapter", "choose_chapters"]
-
 SECTIONS = ("figure1", "figure2", "table1", "bounds", "comparison", "scaling", "replay")
 
 

@@ -17,8 +17,6 @@ from helba.lab.reproduction.unit import Unit
 from helba.lab.runner import Outcome, policy_for, settings_for
 from helba.problems import make_problem
 
-__all__ = ["clear_unit", "play_repetitions"]
-
 # Curves of means keep at most so many rounds: more cannot be seen.
 MOST_ROWS = 500
 # Of a round in the clear, about: for the time left.

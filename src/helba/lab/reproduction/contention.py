@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DISTURBED", "say_disturbed", "waiting_share"]
-
 # From this share of waiting on, a time says more about the machine than about the work.
 DISTURBED = 0.05
 

@@ -15,8 +15,6 @@ from typing import Any
 
 from helba.errors import InvalidInput
 
-__all__ = ["Cost", "Exponent", "fit_exponent", "split_cost"]
-
 NOT_COSTS = ("round", "arm", "regret", "agrees", "tie")
 
 

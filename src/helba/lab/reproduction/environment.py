@@ -17,8 +17,6 @@ from typing import Any
 import helba
 from helba.lab.pool import count_cores
 
-__all__ = ["describe_environment"]
-
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PACKAGES = ("numpy", "scipy", "matplotlib", "scikit-learn")
 SECONDS_TO_ANSWER = 60

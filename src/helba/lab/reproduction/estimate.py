@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from helba.lab.reproduction.unit import Unit
 
-__all__ = ["Estimate"]
-
 
 class Estimate:
     """Of units that are done one after another (`ckks`) or `processes` at a time (`light`).

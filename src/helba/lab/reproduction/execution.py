@@ -21,8 +21,6 @@ from helba.lab.reproduction.estimate import Estimate
 from helba.lab.reproduction.result import SavedResults
 from helba.lab.reproduction.unit import Unit
 
-__all__ = ["distinct", "run_missing"]
-
 
 def distinct(units: Sequence[Unit]) -> list[Unit]:
     """Return the units, each once; two of one name must be the same work."""

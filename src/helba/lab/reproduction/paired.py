@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from helba.lab.reproduction.part.toy import Play
 
-__all__ = ["Paired", "compare_paired"]
-
 LEVEL = 0.05
 
 

@@ -25,8 +25,6 @@ from helba.lab.report import strict
 from helba.lab.runner import Outcome, Row, policy_for, run_repetition, settings_for
 from helba.problems import Problem, make_problem
 
-__all__ = ["command_of", "play_single", "run_of", "watch_rounds"]
-
 # What `helba run` plays unless told; a command need not say it.
 DEFAULT_HORIZONS = {"toy": 130}
 # What a request may say; anything else is refused rather than ignored.

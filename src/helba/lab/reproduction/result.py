@@ -32,8 +32,6 @@ from helba.lab.report import strict
 from helba.lab.reproduction.unit import Results, Unit
 from helba.lab.rows import write_text
 
-__all__ = ["SavedResults", "fingerprint_of"]
-
 TOOL = "helba paper"
 MANIFEST = "paper.json"
 # What computes, not what writes up: a new caption makes no run anew.

@@ -18,7 +18,7 @@ from helba.extras import require_extra
 from helba.lab.pool import count_cores
 from helba.lab.progress import note
 from helba.lab.report import strict
-from helba.lab.reproduction.catalogue import SECTIONS, choose_chapters
+from helba.lab.reproduction.catalogue import choose_chapters
 from helba.lab.reproduction.drawing.html import write_html
 from helba.lab.reproduction.environment import describe_environment
 from helba.lab.reproduction.execution import distinct, run_missing
@@ -28,8 +28,6 @@ from helba.lab.reproduction.section import Section
 from helba.lab.reproduction.unit import Unit
 from helba.lab.rows import write_text
 from helba.reference.engine import get_scheme
-
-__all__ = ["SECTIONS", "reproduce"]
 
 
 def reproduce(

@@ -13,8 +13,6 @@ from typing import Any
 from helba.errors import InvalidInput, require_choice, require_whole
 from helba.lab.comparison.tuning import MOST_SEED, SEED_OFFSET
 
-__all__ = ["ENCRYPTED_ENGINES", "KAPPAS", "REPETITIONS", "Scope", "ciphertext_repetitions"]
-
 ENCRYPTED_ENGINES = ("ckks", "simulate")
 KAPPAS = (128, 192, 256)
 REPETITIONS = 25

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Figure", "Section", "Table"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Table:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Results", "Unit", "WorkKind"]
-
 # Of every finished unit, by its name: what its work returned.
 Results = dict[str, dict[str, Any]]
 

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from helba.errors import InvalidInput, require_whole
 
-__all__ = ["MOST_COEFFICIENTS", "Arrangement", "require_ring_dim"]
-
 MOST_COEFFICIENTS = 1 << 17  # eight times the largest ring planned: a guard against mistakes
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from helba.errors import InvalidInput, require_whole
 from helba.learning.layout.arrangement import MOST_COEFFICIENTS, Arrangement, require_ring_dim
 
-__all__ = ["InnerProducts", "count_quadratic_features"]
-
 # Guards against mistaken arguments, far above any plan.
 MOST_ARMS = 1 << 16
 MOST_LANES = 1 << 16

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from helba.errors import InvalidInput, require_whole
 from helba.learning.layout.arrangement import Arrangement, require_ring_dim
 
-__all__ = ["MatrixProduct"]
-
 _MOST = 1 << 12  # rows, columns or inner terms: a guard against mistaken arguments
 
 

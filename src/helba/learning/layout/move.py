@@ -16,8 +16,6 @@ from helba.errors import InvalidInput
 from helba.learning.layout.arrangement import Arrangement
 from helba.ring import Move
 
-__all__ = ["BlockMove", "moves_between", "symmetrising_moves"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BlockMove:

@@ -12,8 +12,6 @@ from helba.errors import InvalidInput, require_whole
 from helba.learning.layout.arrangement import MOST_COEFFICIENTS, Arrangement, require_ring_dim
 from helba.learning.layout.matrix import MatrixProduct
 
-__all__ = ["Gram", "OuterProduct", "Statistic"]
-
 
 class Statistic(ABC):
     """Places of sums of p p^T, p = (x, r), and of their parts."""

@@ -10,8 +10,6 @@ import numpy as np
 from helba.errors import InvalidInput, require_whole
 from helba.learning.layout.arrangement import Arrangement, require_ring_dim
 
-__all__ = ["Trace"]
-
 
 @dataclass(frozen=True, eq=False)
 class Trace:

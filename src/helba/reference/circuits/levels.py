@@ -14,9 +14,7 @@ from typing import TypeVar
 
 from helba.errors import LevelsExhausted
 from helba.reference.engine import EncryptedVector, Engine
-from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
-
-__all__ = ["Refresh", "Renewal", "Steps", "run_steps", "sink", "with_levels"]
+from helba.reference.planning.cost.chain import REFRESH_LEVELS
 
 T = TypeVar("T")
 

@@ -26,8 +26,6 @@ from helba.reference.planning.layout.paper_packing import PaperIndex, PaperLayou
 from helba.reference.planning.layout.stages import Stages
 from helba.reference.twin.paper import UPDATE_THRESHOLD
 
-__all__ = ["paper_answer_steps", "paper_statistics", "paper_test_steps", "paper_update_steps"]
-
 
 def paper_answer_steps(
     engine: Engine,

@@ -16,11 +16,9 @@ from __future__ import annotations
 from helba.errors import LevelsExhausted, MissingKey, WrongVector, require_positive
 from helba.reference.circuits.algebra.packing import add_rotations
 from helba.reference.engine import EncryptedVector, Engine
-from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
 from helba.reference.planning.bounds.bootstrap import renewal_exponent
+from helba.reference.planning.cost.chain import REFRESH_LEVELS
 from helba.reference.planning.layout.stages import power_stages
-
-__all__ = ["bootstrap_renewal"]
 
 
 def bootstrap_renewal(engine: Engine, vector: EncryptedVector, *, bound: float) -> EncryptedVector:

@@ -19,8 +19,6 @@ from helba.reference.engine.vector import Body, EncryptedVector
 from helba.reference.numerics.evaluation import is_addition
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["Bookkeeping"]
-
 
 class Bookkeeping(Primitives):
     """The state of an engine, and the primitives with their bookkeeping done."""

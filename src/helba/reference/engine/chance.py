@@ -7,8 +7,6 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["draw_uniform"]
-
 
 def draw_uniform(count: int, *, bound: float) -> NDArray[np.float64]:
     """Return `count` independent numbers, uniform in [-bound, bound), in steps of 2^-52 bound."""

@@ -36,8 +36,6 @@ from helba.reference.engine.vector import Body, EncryptedVector
 from helba.reference.engine.wire.serialiser import Serialiser
 from helba.reference.numerics.evaluation import is_addition
 
-__all__ = ["Engine"]
-
 Term = tuple[EncryptedVector, float]
 
 

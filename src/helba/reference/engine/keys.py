@@ -14,18 +14,6 @@ from helba.errors import InvalidInput, WrongVector, require_whole
 from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS
 from helba.reference.planning.parameters import Parameters
 
-__all__ = [
-    "EvaluationKey",
-    "KeyPair",
-    "KeySet",
-    "PublicKey",
-    "Recipient",
-    "ReencryptionKey",
-    "SecretKey",
-    "normal_steps",
-    "require_bootstrap",
-]
-
 
 class _Key:
     """One key of `parameters`; keys with the same `tag` and `identity` belong together.

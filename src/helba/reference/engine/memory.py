@@ -12,8 +12,6 @@ from helba.errors import EngineError
 from helba.reference.planning.parameters import Parameters
 from helba.reference.planning.sizes import working_bytes
 
-__all__ = ["free_memory", "require_memory"]
-
 MEMINFO = Path("/proc/meminfo")
 CONTROL_GROUP = Path("/sys/fs/cgroup")
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from helba.reference.engine.keys import PublicKey, Recipient, ReencryptionKey, SecretKey
 from helba.reference.engine.vector import Body
 
-__all__ = ["Array", "Primitives"]
-
 Array = NDArray[np.float64]
 
 

@@ -32,8 +32,6 @@ from helba.reference.engine.keys import ReencryptionKey
 from helba.reference.engine.primitives import Array
 from helba.reference.engine.vector import Body, EncryptedVector
 
-__all__ = ["Reencryption", "draw_coefficient_flood", "draw_slot_flood"]
-
 
 class Reencryption(Bookkeeping):
     """Vectors on their way to others."""

@@ -20,8 +20,6 @@ from helba.reference.engine.keys import (
 from helba.reference.engine.wire.keyserialiser import KeySerialiser
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["SCHEMES", "Scheme", "get_scheme"]
-
 SCHEMES = ("ckks", "simulate")
 
 

@@ -23,8 +23,6 @@ from helba.reference.engine.simulator import LIBRARY, SimulatedEngine
 from helba.reference.engine.wire.description import Description
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["SimulatorScheme"]
-
 TAG_PREFIX = "simulated-"
 
 

@@ -34,8 +34,6 @@ from helba.reference.engine.wire.packing import pack_words, unpack_words
 from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS, bootstrap_error
 from helba.reference.planning.bounds.noise import NoiseModel
 
-__all__ = ["LIBRARY", "SimulatedEngine"]
-
 LIBRARY = "simulator 1"
 # A bound that says nothing any more; products of it are still finite.
 NO_BOUND = 1e100

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from threading import Lock
 
-__all__ = ["Tally"]
-
 
 class Tally:
     """Counts of operations by (kind, level), and the seconds that a real library spent in them.

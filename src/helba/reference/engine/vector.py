@@ -7,8 +7,6 @@ from typing import Any, NoReturn
 
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["Body", "EncryptedVector"]
-
 
 @dataclass(frozen=True, eq=False)
 class Body:

@@ -31,17 +31,6 @@ from helba.errors import InvalidInput, require_at_least, require_choice, require
 from helba.numerics.certificate import Certificate, Certified
 from helba.reference.numerics.composite import CompositeSign
 
-__all__ = [
-    "METHODS",
-    "Disclosure",
-    "argmax_levels",
-    "argmax_tolerance",
-    "choose_method",
-    "comparison_vector",
-    "disclosure",
-    "product_arm_limit",
-]
-
 Array = NDArray[np.float64]
 
 METHODS = ("product", "sum")

@@ -25,20 +25,6 @@ from numpy.typing import NDArray
 from helba.errors import InvalidInput, require_at_least, require_between
 from helba.numerics.certificate import Certificate, Certified
 
-__all__ = [
-    "acomp",
-    "acomp_tolerance",
-    "amax",
-    "compare_iterations",
-    "iterate",
-    "levels_per_iteration",
-    "maximum_error",
-    "maximum_iterations",
-    "new_comp",
-    "paper_compare_iterations",
-    "paper_maximum_iterations",
-]
-
 Array = NDArray[np.float64]
 
 # Below this the iterate is lost in double precision; CKKS stops far earlier.

@@ -46,8 +46,6 @@ from helba.reference.numerics.stage import (
     value_below,
 )
 
-__all__ = ["MIN_RESOLUTION", "CompositeSign", "certify", "require_resolution"]
-
 MIN_RESOLUTION = 2.0**-40  # below, float64 leaves too little of the first stages
 _OVERSHOOT = 1e-9  # how far past 1 an input may be and still count as 1
 _GAP_TIGHTNESS = 2.0**-20

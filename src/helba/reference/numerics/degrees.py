@@ -15,8 +15,6 @@ from functools import cache
 
 from helba.reference.numerics.evaluation import cost_of_degree
 
-__all__ = ["Candidate", "Step", "cheapest_degrees", "least_error", "useful_degrees"]
-
 Step = Callable[[int, float], float]
 
 _MAX_STAGE_DEGREE = 31

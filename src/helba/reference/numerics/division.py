@@ -20,8 +20,6 @@ from itertools import combinations
 
 from helba.errors import InvalidInput
 
-__all__ = ["MAX_DEGREE", "Plan", "best_plan", "least_levels", "require_degree"]
-
 MAX_DEGREE = 63
 _EVEN_CANDIDATES = (2, 4, 6, 8, 10, 12, 16, 20, 24, 32)
 _ODD_CANDIDATES = (1, 3, 5, 7, 9)

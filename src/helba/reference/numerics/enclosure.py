@@ -23,15 +23,6 @@ from itertools import pairwise
 
 from helba.errors import InvalidInput
 
-__all__ = [
-    "ExactPolynomial",
-    "Interval",
-    "enclose",
-    "is_nonnegative",
-    "round_down",
-    "round_up",
-]
-
 Interval = tuple[float, float]
 
 _TOLERANCE = Fraction(1, 10**6)

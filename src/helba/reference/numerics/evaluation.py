@@ -20,17 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from helba.errors import InvalidInput, require_choice
 from helba.reference.numerics.division import Plan, best_plan, least_levels, require_degree
 
-__all__ = [
-    "Combination",
-    "EvaluationOrder",
-    "Product",
-    "Step",
-    "cost_of_degree",
-    "evaluate",
-    "evaluation_order",
-    "is_addition",
-]
-
 _LARGEST_ADDITION = 4  # an integer coefficient up to here is a few additions, not a product
 
 

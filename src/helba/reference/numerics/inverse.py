@@ -16,8 +16,6 @@ from helba.errors import InvalidInput, require_at_least, require_positive
 from helba.numerics.certificate import Certificate, Certified
 from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, UNIT_ROUNDOFF, checked_matrix, symmetrise
 
-__all__ = ["cold_error", "cold_iterations", "invert_cold"]
-
 Array = NDArray[np.float64]
 
 

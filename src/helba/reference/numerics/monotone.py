@@ -30,8 +30,6 @@ from helba.reference.numerics.sign import choose_cheapest, require_degrees, requ
 from helba.reference.numerics.stage import Stage, is_increasing, next_low, stays_below_one
 from helba.reference.numerics.store import remembered
 
-__all__ = ["best_monotone_composition", "cheapest_monotone_composition", "monotone_odd"]
-
 _Floats = NDArray[np.float64]
 _REPAIRS = 12
 _ROUNDING = 1e-15

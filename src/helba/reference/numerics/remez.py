@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from helba.errors import InvalidInput
 from helba.reference.numerics.division import require_degree
 
-__all__ = ["Minimax", "minimax_odd"]
-
 _Floats = NDArray[np.float64]
 _MAX_PASSES = 60
 _GRID_PER_EXTREMUM = 24

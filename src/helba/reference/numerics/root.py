@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from helba.errors import InvalidInput, require_at_least, require_positive
 from helba.numerics.certificate import Certificate, Certified
 
-__all__ = ["root_error", "root_error_at", "root_iterations", "root_levels", "square_root"]
-
 Array = NDArray[np.float64]
 
 # Cells of the error bound: between two neighbours the bound is off by at most 2^(1/16).

@@ -22,15 +22,6 @@ from helba.reference.numerics.remez import minimax_odd
 from helba.reference.numerics.stage import Stage, greatest_on, next_low, stays_below_one
 from helba.reference.numerics.store import remembered
 
-__all__ = [
-    "CompositeSign",
-    "best_composition",
-    "cheapest_composition",
-    "choose_cheapest",
-    "require_degrees",
-    "require_request",
-]
-
 _MAX_STAGES = 32
 _MAX_DEPTH = 64
 _SHRINK = 1e-13  # past the proven maximum, so that rounding of the coefficients stays below 1

@@ -19,23 +19,6 @@ from helba.reference.numerics.enclosure import (
     round_up,
 )
 
-__all__ = [
-    "Stage",
-    "error_on",
-    "exact_of",
-    "greatest_on",
-    "is_increasing",
-    "keeps_sign",
-    "least_on",
-    "least_ratio",
-    "next_low",
-    "rises_to",
-    "rounding_of",
-    "stays_below_one",
-    "steepest",
-    "value_below",
-]
-
 Stage = tuple[float, ...]
 
 _TIGHTNESS = 1e-6

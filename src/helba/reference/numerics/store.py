@@ -21,8 +21,6 @@ from typing import Any, TypeVar
 
 from platformdirs import user_cache_dir
 
-__all__ = ["FORMAT_VERSION", "cache_directory", "path_of", "remembered", "write_whole"]
-
 FORMAT_VERSION = 2  # raise it whenever a computation or the format changes
 
 Result = TypeVar("Result")

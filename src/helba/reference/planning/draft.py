@@ -47,8 +47,6 @@ from helba.reference.twin.fast import CKKS_NOISE
 from helba.reference.twin.paper import argmax_precision, inverse_floor
 from helba.reference.twin.radius import paper_index_range, paper_radius
 
-__all__ = ["LEAST_LEVELS", "METHOD_MARGIN", "Draft", "Limit", "Workshop"]
-
 # `choose_method` decides between product and sum with this margin over `CKKS_NOISE`.
 METHOD_MARGIN = 16.0
 # The error of the estimate enlarges the confidence radius, so it may be a tenth of it at most.

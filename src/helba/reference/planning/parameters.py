@@ -17,8 +17,6 @@ from functools import cached_property
 from helba.errors import InvalidInput, require_choice, require_whole
 from helba.ring.security import require_modulus
 
-__all__ = ["SECRETS", "Parameters", "even_digits", "insecure_parameters"]
-
 SECRETS = ("uniform", "sparse")
 AUXILIARY_PRIME_BITS = 60
 # Observed: OpenFHE 1.6.1 makes P longer than the largest digit by 4 bits, which primes a hair above

@@ -16,9 +16,6 @@ from helba.reference.planning.sizes import outward_level, reencryption_key_bytes
 from helba.reference.twin.terms import Accuracy
 from helba.ring.security import max_log2_qp
 
-__all__ = ["Choice", "Plan"]
-
-
 MOST_REWARDS = 4096  # past it nobody needs to know
 
 

@@ -29,8 +29,6 @@ from helba.reference.planning.sizes import message_bytes, switching_key_bytes
 from helba.reference.twin.terms import Accuracy
 from helba.ring.security import RING_DIMS, describe_ring
 
-__all__ = ["make_plan"]
-
 # Of the arms the user sends their features, and with a root those of the bonus apart; of its play
 # x x^T and r x, which it knows in the clear, and x x^T once more for the update test. In the
 # paper's profile the server multiplies: x by row and by column, and r.

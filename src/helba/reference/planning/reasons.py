@@ -11,8 +11,6 @@ from helba.reference.planning.plan import Choice
 from helba.reference.twin.fast import CKKS_NOISE
 from helba.ring.security import describe_ring, max_log2_qp
 
-__all__ = ["explain"]
-
 
 def explain(workshop: Workshop, *, draft: Draft, rotations: int) -> tuple[Choice, ...]:
     """Return the choices of a plan with their reasons."""

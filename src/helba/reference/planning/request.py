@@ -9,8 +9,6 @@ from helba.errors import InvalidInput, require_between, require_choice, require_
 from helba.reference.planning.parameters import MOST_SCALE_BITS
 from helba.ring.security import RING_DIMS, SECURITY_LEVELS
 
-__all__ = ["ARGMAX_CHOICES", "KEY_MODES", "REFRESHES", "PlanRequest"]
-
 REFRESHES = ("client", "bootstrap", "none")
 ARGMAX_CHOICES = ("auto", "product", "sum")
 KEY_MODES = ("own", "shared", "switched")

@@ -38,16 +38,6 @@ from helba.reference.planning.sizes import switching_key_bytes
 from helba.reference.twin.fast import CKKS_NOISE, RESOLUTION, SIGN_ERROR, default_sign
 from helba.ring.security import RING_DIMS
 
-__all__ = [
-    "MOST_DEPTH",
-    "Found",
-    "find_draft",
-    "fits_slots",
-    "most_key_bytes",
-    "rotations_of",
-    "sign_candidates",
-]
-
 # Deeper by this many levels an update needs few refreshes; more would only slow the rounds.
 SPARE_LEVELS = 8
 # Levels of the pieces that a round is cut into, at most.

@@ -18,8 +18,6 @@ from helba.reference.planning.parameters import (
 )
 from helba.ring.security import RING_DIMS, max_log2_qp
 
-__all__ = ["choose_parameters", "largest_scale", "possible_digits"]
-
 
 def possible_digits(depth: int) -> Iterator[int]:
     """Yield every number of digits that depth + 1 primes fill."""

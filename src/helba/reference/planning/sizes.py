@@ -12,15 +12,6 @@ import math
 from helba.reference.planning.cost.chain import REFRESH_LEVELS
 from helba.reference.planning.parameters import Parameters
 
-__all__ = [
-    "ciphertext_bytes",
-    "message_bytes",
-    "outward_level",
-    "reencryption_key_bytes",
-    "switching_key_bytes",
-    "working_bytes",
-]
-
 WORD_BYTES = 8
 # Measured: what a serialised ciphertext has beside its polynomials.
 HEADER_BYTES = 1400

@@ -19,8 +19,6 @@ from helba.reference.protocol.serving.directory import Directory
 from helba.reference.protocol.serving.server import Server
 from helba.reference.protocol.user import User
 
-__all__ = ["Authority", "Member"]
-
 MOST_NAME = 64
 
 

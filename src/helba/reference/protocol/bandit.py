@@ -24,8 +24,6 @@ from helba.reference.protocol.wire.messages import Answer, Message, Receipt, Ref
 from helba.reference.twin.fast_bound import Comparison, fast_regret_bound
 from helba.reference.twin.terms import BatchTerms
 
-__all__ = ["ReferenceBandit", "ServerLink", "deployment_for", "reference_settings"]
-
 # An ask may meet an update; more often than this nothing is right.
 MOST_RETRIES = 8
 

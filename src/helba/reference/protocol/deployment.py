@@ -24,8 +24,6 @@ from helba.reference.planning.request import KEY_MODES, REFRESHES
 from helba.reference.twin.paper import PaperTwin
 from helba.reference.twin.terms import MOST_RESIDUAL, Accuracy
 
-__all__ = ["Deployment"]
-
 FINGERPRINT_BYTES = 16
 # Rewards that a test may meet since the last one that said no.
 UNSEEN_REWARDS = 2

@@ -21,8 +21,6 @@ from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.wire.frame import frame, unframe
 from helba.reference.protocol.wire.messages import ID_BYTES
 
-__all__ = ["SHARED_ID", "Enrolment", "Issued", "Rotation", "is_issued", "name_key", "read_issued"]
-
 MAGIC = b"\x89HELKEY\n"
 VERSION = 2
 ENROLMENT, ROTATION = 1, 2

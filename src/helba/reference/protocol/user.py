@@ -38,8 +38,6 @@ from helba.reference.protocol.wire.messages import (
 )
 from helba.reference.twin.terms import BatchTerms
 
-__all__ = ["Recommendation", "User"]
-
 # Signs that a check reads, at most: the first slots.
 MOST_SIGNS = 64
 M = TypeVar("M", bound=Message)

@@ -10,8 +10,6 @@ from helba.bandits.radius import potential
 from helba.bandits.settings import Settings
 from helba.reference.twin.radius import paper_radius
 
-__all__ = ["PaperRegretBound", "paper_batch_bound", "paper_profile_bound", "paper_regret_bound"]
-
 
 def paper_batch_bound(settings: Settings) -> float:
     """Return Prop. nb_batches without its factor 2 (erratum 7); inf where its condition fails."""

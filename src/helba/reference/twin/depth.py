@@ -18,8 +18,6 @@ from helba.reference.numerics.inverse import cold_iterations
 from helba.reference.numerics.root import root_iterations, root_levels
 from helba.reference.twin.paper import argmax_precision, inverse_floor, root_interval
 
-__all__ = ["DepthRow", "paper_depths"]
-
 # An inner product x^T A x of encrypted values: two products, and one to spread x over the rows.
 FORM_LEVELS = 3
 

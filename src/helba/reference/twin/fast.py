@@ -21,14 +21,13 @@ from helba.bandits.settings import Settings
 from helba.errors import InvalidInput, RunFailed
 from helba.numerics.inverse import UNIT_ROUNDOFF, invert_warm
 from helba.reference.numerics.argmax import choose_method, comparison_vector
+from helba.reference.numerics.composite import CompositeSign
 from helba.reference.numerics.root import root_iterations, square_root
-from helba.reference.numerics.sign import CompositeSign, cheapest_composition
+from helba.reference.numerics.sign import cheapest_composition
 from helba.reference.twin.fast_bound import ROOT_ROUNDS, ROOT_SHARE, Comparison, fast_regret_bound
 from helba.reference.twin.follow import FollowingTwin
 from helba.reference.twin.radius import quadratic_range, root_range
 from helba.reference.twin.terms import Accuracy, BatchTerms, BatchWeights
-
-__all__ = ["ROOT_ROUNDS", "ROOT_SHARE", "FastTwin", "default_sign"]
 
 INVERSE_ERROR = 1e-5
 PLAIN = Accuracy(inverse_error=INVERSE_ERROR)

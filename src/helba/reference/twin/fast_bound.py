@@ -14,8 +14,6 @@ from helba.reference.numerics.argmax import argmax_tolerance
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.twin.radius import quadratic_range, root_range
 
-__all__ = ["ROOT_ROUNDS", "ROOT_SHARE", "Comparison", "fast_regret_bound"]
-
 # The root is taken of z + floor: fewer steps for a little more optimism. The floor is the range
 # of z over max(ROOT_ROUNDS, t), so that what it costs over T rounds stays of order sqrt(T); the
 # root's error is ROOT_SHARE of the floor's root.

@@ -7,8 +7,6 @@ from helba.bandits.policy import Array, check_context, clip_reward
 from helba.bandits.ridge import solve_ridge
 from helba.reference.twin.terms import BatchTerms
 
-__all__ = ["FollowingTwin"]
-
 
 class FollowingTwin(HelbaTwin):
     """HELBA's twin with the numerics of a reference profile."""

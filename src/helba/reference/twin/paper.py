@@ -25,15 +25,6 @@ from helba.reference.twin.bounds import paper_profile_bound
 from helba.reference.twin.follow import FollowingTwin
 from helba.reference.twin.radius import paper_index_range, paper_radius
 
-__all__ = [
-    "UPDATE_THRESHOLD",
-    "PaperTwin",
-    "argmax_precision",
-    "inverse_floor",
-    "quadratic_interval",
-    "root_interval",
-]
-
 PLAIN_NOISE = 1e-14
 UPDATE_THRESHOLD = 0.45
 

@@ -10,8 +10,6 @@ from helba.bandits.policy import Array
 from helba.bandits.radius import potential
 from helba.bandits.settings import Settings
 
-__all__ = ["paper_index_range", "paper_radius", "quadratic_range", "root_range"]
-
 
 def paper_radius(
     settings: Settings, *, round: int, batch_start: int, estimate_error: float = 0.0

@@ -15,8 +15,6 @@ from helba.bandits.settings import MOST_ROUNDS, Settings
 from helba.errors import InvalidInput, RunFailed, require_at_least, require_whole
 from helba.numerics.inverse import InverseNoise, WarmStart, plan_warm_start
 
-__all__ = ["MOST_RESIDUAL", "Accuracy", "BatchTerms", "BatchWeights"]
-
 # Past this residual the regret bound's constant grows and nothing is gained.
 MOST_RESIDUAL = 0.1
 COARSER = 10.0**0.25

@@ -25,15 +25,13 @@ from helba.ring.ckks.context import open_context
 from helba.ring.ckks.form import automorphism_template, forms_of, read_object, rows_of_object
 from helba.ring.ckks.keymap import map_lock
 from helba.ring.ckks.process import require_own_randomness
-from helba.ring.ckks.template import Residues, Template
+from helba.ring.ckks.template import Template
 from helba.ring.ckks.thread import run_all
 from helba.ring.key import KEY_ID_BYTES
 from helba.ring.parameters import PRIMES, RingParameters
-from helba.ring.sharing.integer import Integers, residues_of
+from helba.ring.sharing.integer import Integers, Residues, residues_of
 from helba.ring.sharing.packing import pack_rows, unpack_rows
 from helba.ring.sharing.place import Places
-
-__all__ = ["CkksBackend", "open_backend"]
 
 _Result = TypeVar("_Result")
 

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["TimedContext"]
-
 
 class TimedContext:
     """OpenFHE's context, whose calls add their time to `seconds`."""

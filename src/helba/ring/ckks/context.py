@@ -14,8 +14,6 @@ from helba.errors import EngineError
 from helba.ring.parameters import PRIMES, RingParameters
 from helba.ring.security import max_log2_qp
 
-__all__ = ["LEVELS", "moduli_of", "open_context", "reason_of"]
-
 FEATURES = (fhe.PKE, fhe.KEYSWITCH, fhe.LEVELEDSHE, fhe.PRE, fhe.ADVANCEDSHE, fhe.MULTIPARTY)
 LEVELS = {
     None: fhe.HEStd_NotSet,

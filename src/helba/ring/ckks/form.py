@@ -20,10 +20,9 @@ from helba.errors import EngineError
 from helba.ring.ckks.context import open_context, reason_of
 from helba.ring.ckks.keymap import forget_keys
 from helba.ring.ckks.process import require_own_randomness
-from helba.ring.ckks.template import COEFFICIENTS, Residues, Template
+from helba.ring.ckks.template import COEFFICIENTS, Template
 from helba.ring.parameters import PRIMES, RingParameters
-
-__all__ = ["Forms", "automorphism_template", "forms_of", "parse", "read_object", "rows_of_object"]
+from helba.ring.sharing.integer import Residues
 
 
 @dataclass(frozen=True, kw_only=True)

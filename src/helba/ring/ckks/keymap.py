@@ -12,8 +12,6 @@ from typing import Any
 
 import openfhe as fhe
 
-__all__ = ["forget_keys", "map_lock"]
-
 map_lock = threading.RLock()
 
 

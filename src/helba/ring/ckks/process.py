@@ -11,8 +11,6 @@ import os
 
 from helba.errors import EngineError
 
-__all__ = ["require_own_randomness"]
-
 _loaded_in = os.getpid()
 _forked = False
 

@@ -20,15 +20,6 @@ import numpy as np
 from helba.errors import EngineError
 from helba.ring.sharing.integer import Residues
 
-__all__ = [
-    "COEFFICIENTS",
-    "EVALUATIONS",
-    "Residues",
-    "Template",
-    "find_rows",
-    "gather_rows",
-]
-
 EVALUATIONS, COEFFICIENTS = 0, 1
 
 _LENGTH = struct.Struct("<Q")

@@ -17,8 +17,6 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-__all__ = ["run_all", "set_threads"]
-
 MOST_THREADS = 4  # no step has more than four calls that do not wait for each other
 
 _Result = TypeVar("_Result")

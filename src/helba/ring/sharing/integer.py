@@ -18,19 +18,6 @@ from numpy.typing import NDArray
 from helba.errors import InvalidInput
 from helba.randomness import Draw
 
-__all__ = [
-    "Integers",
-    "Residues",
-    "add_modulo",
-    "as_integers",
-    "compose",
-    "draw_residues",
-    "largest_of",
-    "multiply_rounded",
-    "residues_of",
-    "round_to_bits",
-]
-
 Residues = NDArray[np.uint64]  # one row for each prime
 Integers = NDArray[Any]  # of int64, or of Python's integers
 

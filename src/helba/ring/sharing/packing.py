@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from helba.errors import DamagedData
 from helba.ring.sharing.integer import Residues
 
-__all__ = ["pack_rows", "packed_bytes", "unpack_rows"]
-
 _WORD_BYTES = 8
 _FEW = 64  # numbers that are packed as one integer
 _MOST_SHIFTED = 57  # bits of a number that fit a word wherever in its first byte they begin

@@ -23,20 +23,6 @@ from helba.errors import DamagedData, InvalidInput
 from helba.randomness import Draw, draw_bytes
 from helba.ring.sharing.integer import Integers, as_integers, largest_of
 
-__all__ = [
-    "MOST_INPUT",
-    "MOST_MULTIPLE",
-    "NUMBER_BYTES",
-    "SEED_BYTES",
-    "SHARE_MODULUS",
-    "draw_seed",
-    "dump_shares",
-    "expand_pad",
-    "load_shares",
-    "split",
-    "sum_signed",
-]
-
 NUMBER_BYTES = 12
 SHARE_MODULUS = 1 << (8 * NUMBER_BYTES)
 SEED_BYTES = 32

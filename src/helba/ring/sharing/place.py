@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from helba.errors import InvalidInput
 from helba.ring.parameters import RingParameters
 
-__all__ = ["Places", "checked_places"]
-
 Places = NDArray[np.intp]
 
 

@@ -20,8 +20,6 @@ from helba.errors import InvalidInput, require_whole
 from helba.ring.sharing.integer import Integers, multiply_rounded
 from helba.ring.sharing.place import Places
 
-__all__ = ["Move", "Rearrangement"]
-
 
 @dataclass(frozen=True, eq=False)
 class Move:

@@ -13,8 +13,6 @@ from helba.ring.sharing.place import checked_places
 from helba.ring.sharing.rearrangement import Rearrangement
 from helba.ring.sharing.share import Carried, Mask, Share
 
-__all__ = ["LIFT_FAILURE", "LIFT_MARGIN", "describe_reopened", "require_reopenable"]
-
 # OpenFHE lifts residues of two primes to three with a quotient in doubles: a number within 2^51.4
 # of half the modulus may be lifted wrongly. Measured 2^-52.8 a share, and there are two.
 LIFT_FAILURE = 2.0**-51

@@ -32,8 +32,6 @@ from helba.ring.sharing.integer import (
 )
 from helba.ring.sharing.place import Places
 
-__all__ = ["MOST_SHARE_BITS", "NAME_BYTES", "Carried", "Mask", "Opening", "Share"]
-
 NAME_BYTES = 16
 MOST_SHARE_BITS = 63
 

@@ -51,8 +51,6 @@ from helba.service.protocol.invitation import NotInvited
 from helba.service.protocol.tokens import require_token_hash
 from helba.service.schema import Problem
 
-__all__ = ["AuthoritySettings", "create_app"]
-
 LOOK_SECONDS = 0.02
 OBJECT = {"type": "object"}
 DESCRIPTION = """The key authority of a helba deployment: what is public, and enrolments.

@@ -21,8 +21,6 @@ from helba.service.protocol.authorityfiles import CURRENT, MEMBERS, SERVER
 from helba.service.protocol.files import ROTATION
 from helba.service.protocol.tokens import read_token_hash
 
-__all__ = ["Courier"]
-
 LOOK_SECONDS, PASS_SECONDS = 1.0, 30.0
 FIRST_RETRY_SECONDS, MOST_RETRY_SECONDS = 0.25, 3.0
 

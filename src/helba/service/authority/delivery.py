@@ -30,8 +30,6 @@ from helba.service.protocol.serverfiles import drop_rotation, enrolment_path, li
 from helba.service.protocol.tokens import read_token_hashes
 from helba.service.protocol.vault import read_private
 
-__all__ = ["Outcome", "deliver"]
-
 WAIT_SECONDS = 5.0
 
 

@@ -46,8 +46,6 @@ from helba.service.protocol.serverfiles import write_server_files
 from helba.service.protocol.tokens import require_token_hash, write_token_hash
 from helba.service.protocol.vault import read_private
 
-__all__ = ["Enroller"]
-
 WAIT_SECONDS = 10.0
 # A user's public key is as long as the collective one, up to how well either packs.
 SPARE_BYTES = 1 << 16

@@ -20,8 +20,6 @@ import httpx
 from helba.errors import InvalidInput, Refused, RunFailed, Unavailable
 from helba.reference.protocol.wire.messages import ID_BYTES
 
-__all__ = ["Known", "Link", "require_safe_url"]
-
 CONNECT_SECONDS = 3.0
 ANSWER_SECONDS = 30.0
 ROTATION_SECONDS = 600.0  # the server reads new keys, and moves its model

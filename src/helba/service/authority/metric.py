@@ -6,8 +6,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from helba.service.authority.delivery import Outcome
 
-__all__ = ["AuthorityMetrics"]
-
 STATES = ("in step", "behind", "away", "refused")
 
 

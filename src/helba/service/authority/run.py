@@ -17,8 +17,6 @@ from helba.service.listen import run_app
 from helba.service.protocol.authorityfiles import SERVER, ensure_server_token
 from helba.service.protocol.authoritystate import work_on
 
-__all__ = ["ServerAddress", "deliver_once", "serve_authority"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ServerAddress:

@@ -18,15 +18,6 @@ from helba.service.protocol.files import read_json
 from helba.service.protocol.tokens import hash_token, make_token
 from helba.service.protocol.vault import read_private, write_private
 
-__all__ = [
-    "ACCOUNT",
-    "Account",
-    "keep_token",
-    "read_account",
-    "read_token",
-    "write_account",
-]
-
 ACCOUNT, TOKEN = "client.json", "token"
 
 

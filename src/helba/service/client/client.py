@@ -40,8 +40,6 @@ from helba.service.client.sweep import Flushed, is_final, is_orphan
 from helba.service.client.transport import Patience, Rejected, find_refusal
 from helba.service.protocol.userstore import open_user
 
-__all__ = ["Advice", "Client"]
-
 # An ask may meet an update; more often than this nothing is right.
 MOST_RETRIES = 8
 # The bit of an update test is welcome, and so is the word that a round is given up; none is needed.

@@ -31,8 +31,6 @@ from helba.service.client.registry import Registry
 from helba.service.client.transport import Patience, Rejected
 from helba.service.protocol.tokens import hash_token, make_token
 
-__all__ = ["Crowd", "Signals", "Spot", "join_crowd"]
-
 TELL_SECONDS = 0.5
 PAUSE_SECONDS = 0.2
 MOST_ROUNDS = 10**9

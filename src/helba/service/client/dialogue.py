@@ -15,8 +15,6 @@ from helba.reference.protocol.wire.messages import Answer, Ask, Receipt, Refusal
 from helba.service.client.link import ServerLink
 from helba.service.client.transport import Rejected
 
-__all__ = ["CONFLICT", "Dialogue"]
-
 CONFLICT = 409
 # Tasks of one round, and of one call for help; more often than this nothing is right.
 MOST_EXCHANGES = 256

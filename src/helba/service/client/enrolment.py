@@ -36,8 +36,6 @@ from helba.service.protocol.tokens import hash_token
 from helba.service.protocol.userstore import COLLECTIVE_KEY, adopt_key, make_user, open_user
 from helba.service.protocol.vault import make_private_folder
 
-__all__ = ["check_key", "enrol"]
-
 
 def enrol(
     folder: Path,

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Metrics", "Tally", "describe_latency", "read_metrics"]
-
 PERCENTILES = (50, 90, 95, 99)
 SAMPLE = re.compile(
     r'^(helba_cpu_seconds_total|helba_resident_bytes)\{process="([^"]{1,80})"\} ([0-9.e+-]+)$'

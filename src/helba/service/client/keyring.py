@@ -25,8 +25,6 @@ from helba.service.client.transport import Patience
 from helba.service.protocol.keyinfo import id_of_file
 from helba.service.protocol.userstore import COLLECTIVE_KEY, adopt_key
 
-__all__ = ["Keyring"]
-
 
 class Keyring:
     """The keys of one user; `key` is the id of the collective one, None while it is not known."""

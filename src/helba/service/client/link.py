@@ -13,8 +13,6 @@ from helba.errors import DamagedData
 from helba.service.body import unpack_messages
 from helba.service.client.transport import Rejected, Reply, Transport
 
-__all__ = ["ServerLink"]
-
 GONE = (404, 410)
 
 

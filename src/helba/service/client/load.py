@@ -30,8 +30,6 @@ from helba.service.client.figure import Metrics, Tally, read_metrics
 from helba.service.client.registry import Registry
 from helba.service.client.transport import Patience, Transport, check_url
 
-__all__ = ["LoadRequest", "Moment", "run_load"]
-
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 SHOW_SECONDS = 0.5
 SAMPLE_SECONDS = 5.0

@@ -28,8 +28,6 @@ from helba.service.protocol.vault import (
     write_private,
 )
 
-__all__ = ["FolderOutbox", "MemoryOutbox", "Outbox", "PendingRound", "check_round"]
-
 ROUNDS, REPORTS, REFUSED = "rounds", "reports", "refused"
 
 

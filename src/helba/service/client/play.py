@@ -12,8 +12,6 @@ from helba.reference.protocol.deployment import Deployment
 from helba.service.client.client import Client
 from helba.service.client.figure import describe_latency
 
-__all__ = ["Played", "play_problem", "problem_for"]
-
 
 @dataclass(kw_only=True)
 class Played:

@@ -12,8 +12,6 @@ from helba.errors import DamagedData, Unavailable
 from helba.service.client.account import Account
 from helba.service.client.transport import Patience
 
-__all__ = ["Home", "Registry"]
-
 LOOK_SECONDS = 0.2
 LONGEST_LOOK_SECONDS = 3.0
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from helba.service.client.outbox import PendingRound
 from helba.service.client.transport import find_refusal
 
-__all__ = ["Flushed", "is_final", "is_orphan"]
-
 # A younger round may still be waiting for its answer, in another process.
 ANSWER_SECONDS = 900.0
 # A report that is damaged, against the protocol, too long, inadmissible: the same one stays so. All

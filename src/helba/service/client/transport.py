@@ -57,8 +57,6 @@ from helba.service.client.waiting import log
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Patience", "Rejected", "Reply", "Transport", "check_url", "find_refusal"]
-
 TOO_MANY = 429  # without Retry-After: waiting does not help
 AGAIN = frozenset({408, TOO_MANY, 502, 503, 504})
 MOST_REPLY_BYTES = 1 << 28

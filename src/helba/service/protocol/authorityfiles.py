@@ -38,32 +38,6 @@ from helba.service.protocol.tokens import (
 )
 from helba.service.protocol.vault import make_private_folder, read_private, write_private
 
-__all__ = [
-    "CURRENT",
-    "INVITATIONS",
-    "MEMBERS",
-    "SERVER",
-    "SERVER_TOKEN",
-    "Record",
-    "at_work",
-    "collective_key_path",
-    "current_keys",
-    "delete_keys",
-    "delete_rest",
-    "ensure_server_token",
-    "find_member",
-    "locked",
-    "make_records",
-    "now",
-    "number_of_keys",
-    "public_path",
-    "read_members",
-    "read_server_token",
-    "require_free",
-    "secret_key_path",
-    "write_members",
-]
-
 CURRENT, MEMBERS, SERVER, PUBLIC = "current.json", "members.json", "server", ".public"
 SERVER_TOKEN, INVITATIONS = "server.token", "invitations.json"
 MOST_SHOWN = 64

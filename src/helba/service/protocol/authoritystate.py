@@ -57,16 +57,6 @@ from helba.service.protocol.vault import (
     write_public,
 )
 
-__all__ = [
-    "collective_id",
-    "finish_work",
-    "read_authority",
-    "renew_members",
-    "work_on",
-    "write_authority",
-    "write_members_of",
-]
-
 
 @contextmanager
 def work_on(

@@ -28,16 +28,6 @@ from typing import Any
 
 from helba.errors import HelbaError, RunFailed
 
-__all__ = [
-    "ChildEnded",
-    "ChildProcess",
-    "ChildTooSlow",
-    "answer_calls",
-    "fail_to_start",
-    "forget_secrets",
-    "prepare_child",
-]
-
 STOP_SECONDS = 10.0
 COUNT = struct.Struct("<I")
 CLOSED = None  # where other replies say whether the call was done

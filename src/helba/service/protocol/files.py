@@ -19,21 +19,6 @@ from helba.errors import DamagedData, RunFailed
 from helba.reference.protocol.deployment import Deployment
 from helba.service.protocol.vault import write_public
 
-__all__ = [
-    "DEPLOYMENT",
-    "EVALUATION_KEY",
-    "PUBLIC_KEY",
-    "ROTATION",
-    "SECRET_KEY",
-    "USERS",
-    "delete_file",
-    "naming",
-    "read_deployment",
-    "read_json",
-    "read_public",
-    "write_deployment",
-]
-
 DEPLOYMENT, ROTATION, USERS = "deployment.json", "rotation.key", "users"
 PUBLIC_KEY, EVALUATION_KEY, SECRET_KEY = "public.key", "evaluation.key", "secret.key"
 

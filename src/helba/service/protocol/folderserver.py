@@ -12,8 +12,6 @@ from helba.reference.protocol.serving.server import Server
 from helba.service.protocol.serverfiles import drop_user, inward_path, write_enrolment, write_ledger
 from helba.service.protocol.vault import write_private
 
-__all__ = ["FolderServer"]
-
 
 class FolderServer:
     """`server` and its `folder`. What the server refuses changes no file.

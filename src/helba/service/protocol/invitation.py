@@ -27,17 +27,6 @@ from helba.service.protocol.files import read_json
 from helba.service.protocol.tokens import hash_token, make_token, require_token_hash, same_hash
 from helba.service.protocol.vault import read_private, write_private
 
-__all__ = [
-    "Invitation",
-    "NotInvited",
-    "claim_invitation",
-    "drop_invitation",
-    "find_invitation",
-    "invite",
-    "release_invitation",
-    "require_invited",
-]
-
 MOST_DAYS = 366.0
 FORM = "%Y-%m-%dT%H:%M:%SZ"
 

@@ -19,8 +19,6 @@ from helba.reference.planning.parameters import Parameters
 from helba.reference.protocol.enrolment import name_key
 from helba.service.protocol.files import naming, read_public
 
-__all__ = ["KEY_KINDS", "KeyInfo", "describe_key", "id_of_file"]
-
 KEY_KINDS = ("public key", "evaluation key", "secret key", "re-encryption key")
 
 

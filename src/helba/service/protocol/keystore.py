@@ -63,20 +63,6 @@ from helba.service.protocol.serverfiles import (
 )
 from helba.service.protocol.vault import make_private_folder
 
-__all__ = [
-    "create_authority",
-    "enrol_member",
-    "list_members",
-    "open_authority",
-    "replace_member_key",
-    "revoke_member",
-    "rotate_authority",
-    "save_authority",
-    "take_in",
-    "write_server_folder",
-]
-
-
 # -- the authority
 
 

@@ -32,8 +32,6 @@ from helba.service.protocol.serverfiles import (
 from helba.service.protocol.snapshot import save_server
 from helba.service.protocol.vault import read_private
 
-__all__ = ["ServerProcess"]
-
 
 class ServerProcess:
     """A server elsewhere: the calls of `bandit.ServerLink`, and `save`. Close it after use.

@@ -61,26 +61,6 @@ from helba.service.protocol.vault import (
     write_public,
 )
 
-__all__ = [
-    "LEDGER",
-    "PREVIOUS",
-    "REVOKED",
-    "admit_user",
-    "drop_rotation",
-    "drop_stale_users",
-    "drop_user",
-    "drop_users",
-    "enrolment_path",
-    "inward_path",
-    "list_users",
-    "open_server",
-    "read_ledger",
-    "write_enrolment",
-    "write_ledger",
-    "write_rotated_files",
-    "write_server_files",
-]
-
 LEDGER, PREVIOUS = "ledger.json", "previous.key"
 ENROLMENT, INWARD, REVOKED = ".enrolment", ".inward", ".revoked"
 NAME = re.compile(f"[0-9a-f]{{{2 * ID_BYTES}}}")

@@ -54,8 +54,6 @@ from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.reference.twin.terms import BatchTerms
 from helba.service.protocol.snapshotparts import PartReader, PartWriter
 
-__all__ = ["describe_server", "join_state", "restore_server", "save_server"]
-
 MAGIC = b"\x89HELSRV\n"
 VERSION = 8
 MOST_HEAD_BYTES = 1 << 30

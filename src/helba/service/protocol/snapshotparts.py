@@ -13,8 +13,6 @@ from helba.reference.engine.wire.envelope import require_digest
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.messages import Answer, Message, Task
 
-__all__ = ["PartReader", "PartWriter"]
-
 
 class PartWriter:
     """Collects parts; a vector that occurs twice is written once."""

@@ -24,23 +24,6 @@ from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.protocol.files import USERS, delete_file
 from helba.service.protocol.vault import make_private_folder, read_private, write_private
 
-__all__ = [
-    "AUTHORITY_HASH",
-    "TOKEN",
-    "TOKEN_KINDS",
-    "drop_token_hash",
-    "hash_token",
-    "make_token",
-    "read_authority_hash",
-    "read_token_hash",
-    "read_token_hashes",
-    "require_token_hash",
-    "same_hash",
-    "token_path",
-    "write_authority_hash",
-    "write_token_hash",
-]
-
 TOKEN_KINDS = {"user": "helba_u_", "authority": "helba_a_", "invitation": "helba_i_"}
 AUTHORITY_HASH, TOKEN = "authority.sha256", ".token"
 REVOKED = ".revoked"  # the mark of `serverfiles`

@@ -36,15 +36,6 @@ from helba.service.protocol.vault import (
     write_public,
 )
 
-__all__ = [
-    "COLLECTIVE_KEY",
-    "adopt_key",
-    "create_user",
-    "make_user",
-    "open_user",
-    "update_user",
-]
-
 COLLECTIVE_KEY = "collective.key"
 
 

@@ -38,18 +38,6 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from helba.errors import DamagedData, InvalidInput, RunFailed
 
-__all__ = [
-    "change_passphrase",
-    "make_private_folder",
-    "open_secret",
-    "purpose_of",
-    "read_private",
-    "seal_secret",
-    "sweep_folder",
-    "write_private",
-    "write_public",
-]
-
 # Where a file is written before it gets its name; a younger one may still be under way.
 ASIDE = ".*.tmp"
 WRITING_SECONDS = 600.0

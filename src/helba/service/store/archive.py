@@ -38,8 +38,6 @@ from helba.service.store.row import TABLES, pack_rows, unpack_rows
 from helba.service.store.store import Store
 from helba.service.store.table import checkpoint, part, round_, tenant
 
-__all__ = ["STORE", "default_url", "export_tenant", "import_tenant"]
-
 STORE = "store.sqlite3"
 LOCK = ".lock"  # says which process is at work here, and is nothing elsewhere
 FORMAT, VERSION = "helba tenant", 1

@@ -28,8 +28,6 @@ from typing import IO, Any
 
 from helba.errors import DamagedData, RunFailed
 
-__all__ = ["BundleReader", "BundleWriter", "MemberFile", "is_sound"]
-
 MANIFEST = "manifest.json"
 MOST_MANIFEST_BYTES = 1 << 28
 MOST_NAME, MOST_PARTS = 255, 8

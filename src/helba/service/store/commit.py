@@ -23,19 +23,6 @@ from helba.service.store.table import ledger as ledgers
 from helba.service.store.table import ledger_user, part, round_, tenant
 from helba.service.store.table import update as updates_
 
-__all__ = [
-    "DIGEST_BYTES",
-    "add_rows",
-    "cut",
-    "drop_rounds",
-    "lock_tenant",
-    "mark_reported",
-    "write_answered",
-    "write_checkpoint",
-    "write_ledger",
-    "write_updates",
-]
-
 DIGEST_BYTES = 32
 MOST_IN_LIST = 1000  # values of one IN (...); databases take some ten thousand
 

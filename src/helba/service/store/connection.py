@@ -27,8 +27,6 @@ from sqlalchemy.exc import ArgumentError
 from helba.errors import InvalidInput, Refused, RunFailed
 from helba.extras import require_extra
 
-__all__ = ["APPLICATION_ID", "make_engine", "parse_url", "prepare_file", "reader", "writer"]
-
 BUSY_SECONDS = 5.0
 CONNECT_SECONDS = 5
 LOST_SECONDS = 30  # how long what was sent to PostgreSQL may stay unacknowledged

@@ -17,8 +17,6 @@ from sqlalchemy.engine import URL
 
 from helba.errors import Unavailable
 
-__all__ = ["describe_failure", "name_place", "reporting"]
-
 FULL = "has no room left on its disk"
 # The first that occurs in SQLite's message counts.
 SQLITE_TEXTS = {

@@ -21,8 +21,6 @@ from helba.errors import require_whole
 from helba.service.store.record import HistoryPoint, require_instant
 from helba.service.store.table import EPOCH, round_, update
 
-__all__ = ["MOST_POINTS", "read_history"]
-
 MOST_POINTS = 1 << 16
 MICROSECONDS = 1_000_000
 

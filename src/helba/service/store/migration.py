@@ -22,8 +22,6 @@ from helba.service.store.connection import writer
 from helba.service.store.failure import name_place
 from helba.service.store.table import metadata
 
-__all__ = ["VERSION_TABLE", "current_version", "latest_version", "migrate"]
-
 VERSION_TABLE = "helba_version"
 STEPS = Path(__file__).parent / "migrations"
 LOCK = int.from_bytes(b"HELB", "big")  # of PostgreSQL, named by a number

@@ -9,18 +9,6 @@ from datetime import datetime
 
 from helba.errors import InvalidInput
 
-__all__ = [
-    "AnsweredRound",
-    "Counts",
-    "HistoryPoint",
-    "LedgerCounts",
-    "RoundRecord",
-    "Saved",
-    "UpdateRecord",
-    "require_instant",
-    "require_name",
-]
-
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -18,8 +18,6 @@ from helba.errors import DamagedData
 from helba.service.store import table as tables
 from helba.service.store.table import EPOCH, Instant
 
-__all__ = ["TABLES", "pack_rows", "unpack_rows"]
-
 # All but the tenant itself, and the parts, which travel as they are.
 TABLES = {
     each.name: each

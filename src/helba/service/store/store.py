@@ -37,8 +37,6 @@ from helba.service.store.table import checkpoint as checkpoints
 from helba.service.store.table import ledger as ledgers
 from helba.service.store.table import ledger_user, part, round_, tenant
 
-__all__ = ["Store"]
-
 OPEN = round_.c.reported_at.is_(None) & round_.c.dropped_at.is_(None)
 
 

@@ -30,19 +30,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Dialect
 
-__all__ = [
-    "EPOCH",
-    "Instant",
-    "checkpoint",
-    "ledger",
-    "ledger_user",
-    "metadata",
-    "part",
-    "round_",
-    "tenant",
-    "update",
-]
-
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
 

@@ -18,8 +18,6 @@ from helba.lab.reproduction.section import Figure, Section, Table
 from helba.lab.rows import write_text
 from helba.ring.security import describe_ring, max_log2_qp
 
-__all__ = ["write_html"]
-
 TITLE = "HELBA, reproduced and measured"
 SECURITY_TABLE = "https://eprint.iacr.org/2024/463"
 STYLE = """

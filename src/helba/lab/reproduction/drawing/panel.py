@@ -22,8 +22,6 @@ from helba.lab.rows import write_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Curve", "Panel", "draw_panels", "regret_curve", "write_table"]
-
 PANEL_INCHES = (5.4, 4.0)
 MOST_COLUMNS = 2
 # Okabe and Ito's colours, for lines that no algorithm owns, each with a dash and a mark of its own.

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Dashes", "Line", "draw_lines"]
-
 Dashes = str | tuple[int, tuple[int, ...]]
 
 

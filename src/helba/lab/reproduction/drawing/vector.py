@@ -8,8 +8,6 @@ from xml.etree import ElementTree
 
 from helba.errors import RunFailed
 
-__all__ = ["inline_svg"]
-
 SVG = "http://www.w3.org/2000/svg"
 XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
 # A page has one style sheet: what matplotlib says about all elements is said on the root instead.

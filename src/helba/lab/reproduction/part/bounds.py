@@ -27,8 +27,6 @@ from helba.lab.runner import policy_for, settings_for
 from helba.problems import make_problem
 from helba.reference.twin.bounds import paper_batch_bound, paper_regret_bound
 
-__all__ = ["assemble", "growth_updates", "split_updates", "units"]
-
 PLAIN = ("oful", "rsoful", "rsoful-tr", *BONUSES)
 COLOURS = {
     "oful": "#000000",

@@ -37,8 +37,6 @@ from helba.lab.reproduction.scope import QUICK_SQRT_ROUNDS, Scope
 from helba.lab.reproduction.section import Figure, Section, Table
 from helba.lab.reproduction.unit import Results, Unit
 
-__all__ = ["assemble", "plain_bytes", "units"]
-
 PROBLEM, DIM, ARMS = "toy", 2, 2
 SIMULATED_SECONDS = 5.0
 PLAIN = ("helba", "helba-sqrt", "helba-paper", "oful", "oful-tuned", "uniform")

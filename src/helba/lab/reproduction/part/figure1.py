@@ -33,8 +33,6 @@ from helba.lab.reproduction.scope import Scope
 from helba.lab.reproduction.section import Figure, Section, Table
 from helba.lab.reproduction.unit import Results, Unit
 
-__all__ = ["assemble", "units"]
-
 PLAIN = ("oful", "oful-tuned", "rsoful", "rsoful-tr", *BONUSES)
 NAMES = {
     "oful": "OFUL",

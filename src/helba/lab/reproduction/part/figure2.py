@@ -17,8 +17,6 @@ from helba.lab.reproduction.scope import Scope
 from helba.lab.reproduction.section import Figure, Section, Table
 from helba.lab.reproduction.unit import Results, Unit
 
-__all__ = ["assemble", "units"]
-
 LOOKS: dict[int, tuple[str, Dashes, str]] = {
     128: ("#D55E00", "-", "o"),
     192: ("#0072B2", "--", "s"),

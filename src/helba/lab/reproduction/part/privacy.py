@@ -13,15 +13,6 @@ from helba.lab.reproduction.scope import Scope
 from helba.lab.reproduction.section import Table
 from helba.lab.reproduction.unit import Results, Unit
 
-__all__ = [
-    "EPSILONS",
-    "NUMBER_BYTES",
-    "private_bytes",
-    "private_name",
-    "private_table",
-    "private_units",
-]
-
 PROBLEM = "toy"
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 RADIUS_SCALES = (1.0, 0.1)

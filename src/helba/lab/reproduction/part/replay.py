@@ -17,8 +17,6 @@ from helba.lab.reproduction.scope import Scope
 from helba.lab.reproduction.section import Figure, Section, Table
 from helba.lab.reproduction.unit import Results, Unit
 
-__all__ = ["assemble", "units"]
-
 PROBLEM = "replay"
 # The whole problem: all ten labels, and as many components as it offers.
 DIM, ARMS = 16, 10

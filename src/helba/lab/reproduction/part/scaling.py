@@ -22,8 +22,6 @@ from helba.lab.reproduction.scope import Scope
 from helba.lab.reproduction.section import Figure, Section, Table
 from helba.lab.reproduction.unit import Results, Unit
 
-__all__ = ["assemble", "units"]
-
 PROBLEM = "synthetic"
 PLANNED = 1000
 # Other sizes vary from this one in the dimension or in the arms.

@@ -8,8 +8,6 @@ from helba.lab.reproduction.part.toy import Play, encrypted_unit, play_of
 from helba.lab.reproduction.scope import KAPPAS, Scope
 from helba.lab.reproduction.unit import Results, Unit
 
-__all__ = ["LevelPlay", "level_plays", "level_units", "say_how_much"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LevelPlay:

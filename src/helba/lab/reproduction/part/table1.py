@@ -20,8 +20,6 @@ from helba.lab.reproduction.section import Section, Table
 from helba.lab.reproduction.unit import Results, Unit
 from helba.ring.security import describe_ring, max_log2_qp, require_modulus
 
-__all__ = ["assemble", "units"]
-
 PAPER_RATIOS = {128: 1.0, 192: 1.016, 256: 1.026}
 PAPER_RING, PAPER_LOG2_Q = 1 << 16, 4982
 PAPER_SECONDS = (20 * 60 + 39) * 60

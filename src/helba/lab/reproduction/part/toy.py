@@ -19,20 +19,6 @@ from helba.lab.reproduction.unit import Results, Unit
 from helba.lab.runner import Row, policy_for, run_repetition, settings_for
 from helba.problems import make_problem
 
-__all__ = [
-    "BONUSES",
-    "ENGINE_NAMES",
-    "Play",
-    "describe_run",
-    "encrypted_plays",
-    "encrypted_unit",
-    "encrypted_units",
-    "plain_plays",
-    "plain_unit",
-    "play_of",
-    "play_plain",
-]
-
 PROBLEM = "toy"
 # HELBA by its bonus.
 BONUSES = {"helba": "quadratic", "helba-sqrt": "sqrt"}

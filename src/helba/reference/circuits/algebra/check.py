@@ -32,8 +32,6 @@ from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.layout.stages import Stages
 
-__all__ = ["CHECK_LEVELS", "inverse_residual", "signed_check", "squared_change"]
-
 # Product (2), square, signs.
 CHECK_LEVELS = 4
 

@@ -15,8 +15,6 @@ from helba.reference.circuits.algebra.rows import multiply_rows, spread_columns
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.layout.matrix import MatrixLayout
 
-__all__ = ["compute_estimate", "multiply_symmetric", "refine_estimate"]
-
 
 def compute_estimate(
     engine: Engine, *, inverse: EncryptedVector, response: EncryptedVector, layout: MatrixLayout

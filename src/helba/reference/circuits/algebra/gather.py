@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.layout.gather import Gather, giant_steps
 
-__all__ = ["gather"]
-
 
 def gather(
     engine: Engine,

@@ -31,8 +31,6 @@ from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.numerics.inverse import cold_iterations
 from helba.reference.planning.layout.matrix import MatrixLayout, MatrixProduct
 
-__all__ = ["cold_bound", "invert_cold", "invert_cold_steps", "invert_warm", "invert_warm_steps"]
-
 
 def invert_warm(
     engine: Engine,

@@ -7,8 +7,6 @@ from helba.reference.circuits.algebra.packing import add_rotations
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.layout.jiang import JiangLayout
 
-__all__ = ["jiang_product"]
-
 
 def jiang_product(
     engine: Engine,

@@ -12,8 +12,6 @@ from helba.reference.circuits.algebra.packing import add_rotations
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.layout.matrix import MatrixLayout, MatrixProduct
 
-__all__ = ["matrix_product", "multiply_matrices", "residual", "squared_norm"]
-
 
 def matrix_product(
     engine: Engine,

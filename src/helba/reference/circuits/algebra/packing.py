@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.layout.packing import RADIX, cyclic_stages
 
-__all__ = ["add_rotations", "cyclic_sum"]
-
 
 def add_rotations(
     engine: Engine, vector: EncryptedVector, *, stages: Iterable[Sequence[int]]

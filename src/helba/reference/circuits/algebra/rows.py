@@ -14,8 +14,6 @@ from helba.reference.circuits.algebra.packing import add_rotations
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.layout.matrix import MatrixLayout
 
-__all__ = ["multiply_rows", "spread_columns"]
-
 
 def multiply_rows(
     engine: Engine,

@@ -36,8 +36,6 @@ from helba.reference.numerics.composite import CompositeSign
 from helba.reference.planning.cost.polynomial import PLAIN, Affine
 from helba.reference.planning.layout.score import ScoreLayout
 
-__all__ = ["Rider", "comparison_steps", "comparison_vector"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Rider:

@@ -35,17 +35,6 @@ from helba.reference.planning.cost.compare_cost import comparison_order
 from helba.reference.planning.cost.polynomial import PLAIN, Affine
 from helba.reference.planning.layout.packing import next_power_of_two
 
-__all__ = [
-    "acomp",
-    "acomp_steps",
-    "amax",
-    "amax_steps",
-    "iterate",
-    "iterate_steps",
-    "new_comp",
-    "new_comp_steps",
-]
-
 
 def iterate(
     engine: Engine,

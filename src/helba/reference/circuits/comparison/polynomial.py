@@ -16,8 +16,6 @@ from helba.reference.planning.cost.polynomial import (
     schedule,
 )
 
-__all__ = ["evaluate_affine", "evaluate_polynomial"]
-
 
 def evaluate_polynomial(
     engine: Engine, x: EncryptedVector, *, order: EvaluationOrder

@@ -9,8 +9,6 @@ from helba.reference.circuits.levels import Refresh, Steps, run_steps, with_leve
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.numerics.root import root_levels
 
-__all__ = ["square_root", "square_root_steps"]
-
 MOST_ITERATIONS = 1000
 
 

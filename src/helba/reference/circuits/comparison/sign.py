@@ -9,8 +9,6 @@ from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.planning.cost.polynomial import PLAIN, Affine
 
-__all__ = ["evaluate_sign", "evaluate_sign_affine"]
-
 
 def evaluate_sign(engine: Engine, x: EncryptedVector, *, sign: CompositeSign) -> EncryptedVector:
     """Return P(x) for x in [-1, 1], within `sign.error` of the sign past the resolution.

@@ -7,8 +7,6 @@ from helba.reference.circuits.algebra.packing import add_rotations
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.layout.model import ModelAssembly
 
-__all__ = ["assemble_model"]
-
 
 def assemble_model(
     engine: Engine,

@@ -12,8 +12,6 @@ from helba.reference.circuits.scores.scores import spread_scores, sum_features
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.layout.score import ScoreLayout
 
-__all__ = ["SPREAD_LEVELS", "root_score_steps"]
-
 # From the arms' scores to the grid of pairs.
 SPREAD_LEVELS = 1
 

@@ -12,8 +12,6 @@ from helba.reference.circuits.algebra.packing import cyclic_sum
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.layout.score import ScoreLayout
 
-__all__ = ["score_differences", "spread_scores", "sum_features"]
-
 Array = NDArray[np.float64]
 
 

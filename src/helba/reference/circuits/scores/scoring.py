@@ -15,8 +15,6 @@ from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.planning.cost.chain import Chain, levels_of
 from helba.reference.planning.layout.model import ModelAssembly
 
-__all__ = ["Scoring", "scoring_steps"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring:

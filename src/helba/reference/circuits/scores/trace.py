@@ -15,8 +15,6 @@ from helba.reference.numerics.evaluation import is_addition
 from helba.reference.planning.cost.polynomial import Affine
 from helba.reference.planning.layout.matrix import MatrixLayout
 
-__all__ = ["scaled_trace", "trace_test"]
-
 
 def scaled_trace(
     engine: Engine,

@@ -16,8 +16,6 @@ from helba.reference.engine.ckks.residue import LEAST_SHARE
 from helba.reference.engine.wire.description import Description
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["MOST_STRANGE", "admit_choice", "admit_key"]
-
 MOST_STRANGE = 16
 
 _Setup = tuple[Parameters, int]  # with the slots of its bootstrapping, 0 without

@@ -14,8 +14,6 @@ from helba.reference.planning.parameters import Parameters
 from helba.ring.ckks.context import LEVELS, moduli_of, reason_of
 from helba.ring.security import max_log2_qp
 
-__all__ = ["configure", "open_context"]
-
 FEATURES = (
     fhe.PKE,
     fhe.KEYSWITCH,

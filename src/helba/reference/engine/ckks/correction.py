@@ -17,8 +17,6 @@ from helba.reference.engine.ckks.evaluation import switching_template
 from helba.reference.engine.ckks.polynomial import encoder_of
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["DivisionCorrection"]
-
 PATTERN_SEED = 1  # any balanced pattern will do; it is public
 
 

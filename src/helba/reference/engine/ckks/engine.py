@@ -33,8 +33,6 @@ from helba.ring.ckks.context import reason_of
 from helba.ring.ckks.process import require_own_randomness
 from helba.ring.ckks.template import COEFFICIENTS, EVALUATIONS
 
-__all__ = ["CkksEngine"]
-
 PLAINTEXT_CACHE_BYTES = 1 << 30
 # What ciphertexts of a kind look like: a fresh encryption, one at the scale of the top, or a share,
 # the single polynomial that decrypting such a one leaves.

@@ -41,9 +41,8 @@ from helba.reference.planning.parameters import Parameters
 from helba.ring.ckks.form import parse
 from helba.ring.ckks.keymap import forget_keys
 from helba.ring.ckks.process import require_own_randomness
-from helba.ring.ckks.template import Residues, Template, find_rows, gather_rows
-
-__all__ = ["dump_evaluation_key", "load_evaluation_keys", "switching_template"]
+from helba.ring.ckks.template import Template, find_rows, gather_rows
+from helba.ring.sharing.integer import Residues
 
 _LENGTH = struct.Struct("<Q")
 # A serialised map of one key starts with a pointer (5 bytes), the count, the automorphism.

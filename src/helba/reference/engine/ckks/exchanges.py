@@ -15,9 +15,7 @@ from helba.reference.engine.keys import PublicKey, Recipient, SecretKey
 from helba.reference.engine.primitives import Array
 from helba.reference.engine.vector import Body
 from helba.ring.ckks.process import require_own_randomness
-from helba.ring.ckks.template import Residues
-
-__all__ = ["CkksExchanges"]
+from helba.ring.sharing.integer import Residues
 
 
 class CkksExchanges(Masking):

@@ -21,8 +21,6 @@ from helba.reference.engine.keys import EvaluationKey
 from helba.reference.engine.wire.description import Description
 from helba.ring.ckks.keymap import forget_keys, map_lock
 
-__all__ = ["changing_maps", "find_entry", "own_keys", "remove_unused_keys"]
-
 
 @dataclass
 class _Entry:

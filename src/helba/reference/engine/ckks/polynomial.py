@@ -21,8 +21,6 @@ from helba.reference.planning.parameters import Parameters
 from helba.ring.ckks.context import moduli_of
 from helba.ring.ckks.process import require_own_randomness
 
-__all__ = ["PolynomialEncoder", "encoder_of"]
-
 
 class PolynomialEncoder:
     """Encodes polynomials for the context of `parameters`."""

@@ -25,8 +25,6 @@ from helba.reference.planning.parameters import Parameters
 from helba.ring.ckks.form import parse
 from helba.ring.ckks.template import find_rows, gather_rows
 
-__all__ = ["dump_reencryption_key", "load_reencryption_key"]
-
 
 def dump_reencryption_key(key: ReencryptionKey) -> bytes:
     """Return the packed residues that the key's level needs."""

@@ -14,9 +14,8 @@ import numpy as np
 
 from helba.errors import DamagedData, EngineError
 from helba.reference.engine.wire.packing import pack_words, unpack_words
-from helba.ring.ckks.template import Residues, Template
-
-__all__ = ["LEAST_SHARE", "pack_residues", "read_residues", "read_rows", "require_entropy"]
+from helba.ring.ckks.template import Template
+from helba.ring.sharing.integer import Residues
 
 LEAST_SHARE = 0.9  # of the entropy of uniform residues, in what they are packed to
 

@@ -44,8 +44,6 @@ from helba.reference.planning.parameters import Parameters
 from helba.ring.ckks.keymap import forget_keys
 from helba.ring.ckks.process import require_own_randomness
 
-__all__ = ["CkksScheme"]
-
 
 class CkksScheme(Scheme):
     """CKKS by OpenFHE."""

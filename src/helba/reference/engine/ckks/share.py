@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from helba.reference.engine.exchanges.opening import draw_flood
 from helba.reference.engine.primitives import Array
-from helba.ring.ckks.template import Residues
-
-__all__ = ["decode_coefficients", "flood_shares", "join_shares"]
+from helba.ring.sharing.integer import Residues
 
 
 def flood_shares(share: Residues, *, moduli: Sequence[int], bound: float) -> Residues:

@@ -22,18 +22,8 @@ from helba.reference.engine.ckks.residue import pack_residues, read_rows
 from helba.reference.planning.parameters import Parameters
 from helba.ring.ckks.form import parse
 from helba.ring.ckks.process import require_own_randomness
-from helba.ring.ckks.template import EVALUATIONS, Residues, Template
-
-__all__ = [
-    "LIBRARY",
-    "CiphertextForm",
-    "dump_public_key",
-    "dump_secret_key",
-    "identify",
-    "load_public_key",
-    "load_secret_key",
-    "require_tag",
-]
+from helba.ring.ckks.template import EVALUATIONS, Template
+from helba.ring.sharing.integer import Residues
 
 LIBRARY = "openfhe " + ".".join(fhe.__version__.split(".")[:3])
 SCALE_TOLERANCE = 1e-12  # scales are computed in several ways, and differ in their last bits

@@ -13,15 +13,6 @@ from typing import Any, ClassVar, NoReturn
 from helba.errors import EngineError
 from helba.reference.planning.cost.chain import REFRESH_LEVELS
 
-__all__ = [
-    "EXCHANGE_BITS",
-    "EXCHANGE_FAILURE",
-    "EXCHANGE_ID_BYTES",
-    "EXCHANGE_LEVELS",
-    "Message",
-    "Pending",
-]
-
 EXCHANGE_ID_BYTES = 16
 EXCHANGE_LEVELS = REFRESH_LEVELS
 # Bits of the two towers that remain, at least; and how likely a refresh may fail because value and

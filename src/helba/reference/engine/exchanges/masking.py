@@ -33,8 +33,6 @@ from helba.reference.engine.keys import PublicKey, Recipient, SecretKey
 from helba.reference.engine.primitives import Array
 from helba.reference.engine.vector import Body, EncryptedVector
 
-__all__ = ["Masking"]
-
 
 class Masking(Bookkeeping):
     """The exchanges of vectors under `public_key`."""

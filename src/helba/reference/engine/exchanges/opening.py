@@ -25,14 +25,6 @@ from numpy.typing import NDArray
 from helba.errors import InvalidInput
 from helba.reference.engine.exchanges.exchange import Message, Pending
 
-__all__ = [
-    "OPENING_FLOOD",
-    "OpeningReply",
-    "OpeningRequest",
-    "PendingOpening",
-    "draw_flood",
-]
-
 # Enough to tell 0 from 1, and far above the error of a ciphertext.
 OPENING_FLOOD = 2.0**-6
 

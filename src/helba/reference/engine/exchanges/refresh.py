@@ -8,9 +8,6 @@ server takes the mask off (`Engine.finish_refresh`). A mask serves once.
 from __future__ import annotations
 
 from helba.reference.engine.exchanges.exchange import Message, Pending
-from helba.reference.planning.cost.chain import REFRESH_LEVELS
-
-__all__ = ["REFRESH_LEVELS", "PendingRefresh", "RefreshReply", "RefreshRequest"]
 
 
 class RefreshRequest(Message):

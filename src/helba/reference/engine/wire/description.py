@@ -17,8 +17,6 @@ from helba.reference.engine.keys import require_bootstrap
 from helba.reference.planning.parameters import Parameters, insecure_parameters
 from helba.ring.security import RING_DIMS
 
-__all__ = ["Description", "Destination"]
-
 _NUMBERS = ("ring_dim", "depth", "scale_bits", "digits", "first_bits")
 _FIELDS = {*_NUMBERS, "security", "secret"}
 _TAG = re.compile(r"[a-z0-9-]{1,48}")

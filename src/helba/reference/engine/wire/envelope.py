@@ -20,18 +20,6 @@ from dataclasses import dataclass
 
 from helba.errors import DamagedData
 
-__all__ = [
-    "DIGEST_BYTES",
-    "FORMAT_VERSION",
-    "HEADER",
-    "KINDS",
-    "Envelope",
-    "kind_of",
-    "require_digest",
-    "seal",
-    "unseal",
-]
-
 FORMAT_VERSION = 2
 # The first byte is not ASCII and a line end follows: transfers as text break here, not later.
 MAGIC = b"\x89HELBA\r\n"

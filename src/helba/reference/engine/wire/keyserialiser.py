@@ -26,8 +26,6 @@ from helba.reference.engine.wire.description import Description, Destination
 from helba.reference.engine.wire.envelope import Envelope, seal, unseal
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["KeySerialiser"]
-
 
 class KeySerialiser(ABC):
     """Writes and reads keys. The bytes of a public or an evaluation key hold no secret."""

@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 from helba.errors import DamagedData
 
-__all__ = ["pack_words", "packed_limit", "unpack_words"]
-
 Words = NDArray[np.uint64]
 
 WORD_BYTES = 8

@@ -23,8 +23,6 @@ from helba.reference.engine.vector import Body, EncryptedVector
 from helba.reference.engine.wire.envelope import Envelope, kind_of, seal, unseal
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["Serialiser"]
-
 
 class Serialiser(Primitives):
     """Writes and reads what belongs to `public_key`; loading never replaces a check of the sender.

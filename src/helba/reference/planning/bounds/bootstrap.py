@@ -12,8 +12,6 @@ import math
 
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["BOOTSTRAP_BUDGET", "BOOTSTRAP_LEVELS", "bootstrap_error", "renewal_exponent"]
-
 BOOTSTRAP_BUDGET = (1, 1)
 BOOTSTRAP_LEVELS = 12
 # Measured at 50 and 59 bits with 16 slots: 15.6 and 25.3 bits are right; two bits are kept as a

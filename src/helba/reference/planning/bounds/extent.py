@@ -10,11 +10,9 @@ import numpy as np
 from helba.bandits.radius import confidence_radius, quadratic_weight
 from helba.bandits.settings import Settings
 from helba.reference.planning.cost.workload import root_range
-from helba.reference.twin.fast import ROOT_SHARE
+from helba.reference.twin.fast_bound import ROOT_SHARE
 from helba.reference.twin.radius import quadratic_range
 from helba.reference.twin.radius import root_range as index_range
-
-__all__ = ["count_updates", "score_extent"]
 
 
 def score_extent(settings: Settings, *, residual: float, drift: float) -> tuple[float, float]:

@@ -20,8 +20,6 @@ the keys should be rotated.
 
 from __future__ import annotations
 
-__all__ = ["answer_flood", "bit_budget"]
-
 FLOOD = 2.0**-10
 PAPER_FLOOD = 2.0**-16
 PRODUCT_MARGIN_BITS = 4

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 from helba.reference.planning.parameters import AUXILIARY_PRIME_BITS, Parameters
 
-__all__ = ["TAILS", "NoiseModel"]
-
 TAILS = 8.0
 # Of |s(zeta)| for one secret: a complex Gaussian is past 6 deviations with probability 2^-52.
 SECRET_TAILS = 6.0

@@ -56,27 +56,6 @@ from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.parameters import Parameters
 from helba.reference.twin.fast import INVERSE_ERROR
 
-__all__ = [
-    "CHECKED_RESIDUAL",
-    "COMFORTABLE_INVERSE",
-    "MOST_INVERSE_ERROR",
-    "RenewalBounds",
-    "answer_noise",
-    "cold_noise",
-    "comparison_noise",
-    "estimate_error",
-    "good_inverse_error",
-    "inverse_noise",
-    "largest_eigenvalue",
-    "longest_estimate",
-    "plan_inverse",
-    "renewal_bounds",
-    "renewal_error",
-    "root_noise",
-    "score_noise",
-    "trace_reach",
-]
-
 # Beyond this residual the regret bound's constant grows and nothing is gained.
 MOST_INVERSE_ERROR = 0.1
 # Up to this one a smaller residual is not worth a Newton step: the refinement squares it. The

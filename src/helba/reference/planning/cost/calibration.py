@@ -24,17 +24,6 @@ from helba.errors import InvalidInput, require_choice, require_positive, require
 from helba.reference.numerics.store import cache_directory, write_whole
 from helba.reference.planning.parameters import Parameters
 
-__all__ = [
-    "KINDS",
-    "Calibration",
-    "Measurement",
-    "calibration_path",
-    "fit_calibration",
-    "load_calibration",
-    "save_calibration",
-    "shipped_calibration",
-]
-
 FORMAT_VERSION = 1
 _LINEAR = ("multiply", "multiply_plain", "multiply_scalar", "add")
 KINDS = (

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from helba.reference.planning.cost.cost import Cost
 
-__all__ = ["REFRESH_LEVELS", "Chain", "Step", "cut_chain"]
-
 # What a masked refresh needs left: the scale is adjusted, and two primes remain.
 REFRESH_LEVELS = 2
 

@@ -29,20 +29,6 @@ from helba.reference.planning.layout.packing import cyclic_cost, next_power_of_t
 from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.layout.stages import count_rotations, distinct_steps, steps_of
 
-__all__ = [
-    "acomp_cost",
-    "acomp_rotations",
-    "amax_cost",
-    "argmax_cost",
-    "comparison_order",
-    "iterate_cost",
-    "new_comp_cost",
-    "root_cost",
-    "tie_growth",
-    "trace_cost",
-    "trace_rotations",
-]
-
 
 def argmax_cost(
     layout: ScoreLayout, *, sign: CompositeSign, method: str, riding: bool = False

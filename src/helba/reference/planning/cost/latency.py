@@ -13,8 +13,6 @@ from helba.reference.planning.cost.calibration import Calibration
 from helba.reference.planning.cost.chain import Chain, Step
 from helba.reference.planning.parameters import Parameters
 
-__all__ = ["chain_seconds", "step_seconds"]
-
 
 def step_seconds(
     step: Step, *, parameters: Parameters, calibration: Calibration, level: int

@@ -7,16 +7,6 @@ from helba.reference.planning.cost.cost import Cost
 from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.layout.stages import count_rotations
 
-__all__ = [
-    "cold_cost",
-    "estimate_cost",
-    "refinement_cost",
-    "residual_cost",
-    "row_product_cost",
-    "squared_norm_cost",
-    "warm_cost",
-]
-
 MOST_STEPS = 1000
 
 

@@ -35,8 +35,6 @@ from helba.reference.twin.paper import (
     root_interval,
 )
 
-__all__ = ["paper_inverse_steps", "paper_round_steps", "paper_test_gap", "paper_tie_noise"]
-
 _PLAIN = polynomial_cost(comparison_order(1))
 _HALVED = polynomial_cost(comparison_order(1), outputs=(Affine(alpha=0.5),))
 

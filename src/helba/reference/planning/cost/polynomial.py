@@ -18,8 +18,6 @@ from helba.reference.numerics.composite import CompositeSign
 from helba.reference.numerics.evaluation import Combination, EvaluationOrder, Product, is_addition
 from helba.reference.planning.cost.cost import Cost
 
-__all__ = ["PLAIN", "SLOTWISE", "Affine", "Schedule", "polynomial_cost", "schedule", "sign_cost"]
-
 Coefficient = float | NDArray[np.float64]
 
 

@@ -24,9 +24,7 @@ from helba.reference.planning.layout.model import ModelAssembly
 from helba.reference.planning.layout.packing import cyclic_cost, cyclic_stages
 from helba.reference.planning.layout.root_packing import normal_root
 from helba.reference.planning.layout.score import ScoreLayout, score_cost
-from helba.reference.twin.fast import ROOT_ROUNDS
-
-__all__ = ["inverse_steps", "model_steps", "root_range", "root_steps", "round_steps"]
+from helba.reference.twin.fast_bound import ROOT_ROUNDS
 
 
 def round_steps(

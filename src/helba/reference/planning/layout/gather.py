@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from helba.reference.planning.cost.cost import Cost
 
-__all__ = ["Gather", "Slots", "gather_cost", "giant_steps"]
-
 Slots = NDArray[np.signedinteger[Any]]
 
 

@@ -26,8 +26,6 @@ from helba.reference.planning.layout.matrix import MOST_DIM, require_square
 from helba.reference.planning.layout.packing import next_power_of_two
 from helba.reference.planning.layout.stages import baby_steps, distinct_steps
 
-__all__ = ["JiangLayout"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class JiangLayout:

@@ -53,8 +53,6 @@ from helba.reference.planning.layout.stages import (
     steps_of,
 )
 
-__all__ = ["MOST_DIM", "MatrixLayout", "MatrixProduct", "require_square"]
-
 MOST_DIM = 128
 
 Array = NDArray[np.float64]

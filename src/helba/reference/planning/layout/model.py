@@ -46,8 +46,6 @@ from helba.reference.planning.layout.stages import (
     steps_of,
 )
 
-__all__ = ["ModelAssembly"]
-
 Array = NDArray[np.float64]
 Places = dict[int, list[int]]
 

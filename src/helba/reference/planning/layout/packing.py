@@ -11,8 +11,6 @@ from __future__ import annotations
 from helba.errors import InvalidInput, require_whole
 from helba.reference.planning.cost.cost import Cost
 
-__all__ = ["RADIX", "cyclic_cost", "cyclic_stages", "next_power_of_two"]
-
 RADIX = 4
 LARGEST_RADIX = 64
 

@@ -34,8 +34,6 @@ from helba.reference.twin.paper import argmax_precision, quadratic_interval, roo
 from helba.reference.twin.radius import paper_index_range, paper_radius
 from helba.reference.twin.terms import BatchTerms
 
-__all__ = ["PaperIndex", "PaperLayout", "PaperRoot", "paper_index"]
-
 Array = NDArray[np.float64]
 
 

@@ -27,10 +27,8 @@ from helba.errors import InvalidInput, require_between, require_positive, requir
 from helba.reference.numerics.root import root_iterations
 from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.layout.score_packing import pack_contexts
-from helba.reference.twin.fast import ROOT_ROUNDS, ROOT_SHARE
+from helba.reference.twin.fast_bound import ROOT_ROUNDS, ROOT_SHARE
 from helba.reference.twin.terms import BatchTerms
-
-__all__ = ["RootScale", "normal_root", "pack_root_contexts", "root_scale"]
 
 Array = NDArray[np.float64]
 

@@ -31,13 +31,6 @@ from helba.reference.planning.layout.packing import (
 )
 from helba.reference.planning.layout.stages import baby_steps, steps_of
 
-__all__ = [
-    "FORMS",
-    "ScoreLayout",
-    "choose_score_layout",
-    "score_cost",
-]
-
 FORMS = ("pairs", "arms")
 MOST_ARMS = 1 << 10
 MOST_DIM = 1 << 10

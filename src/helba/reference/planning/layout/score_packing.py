@@ -32,8 +32,6 @@ from helba.errors import (
 from helba.reference.planning.layout.matrix import require_square
 from helba.reference.planning.layout.score import ScoreLayout
 
-__all__ = ["Answer", "pack_contexts", "pack_model", "pack_trace", "read_answer"]
-
 Array = NDArray[np.float64]
 
 

@@ -9,16 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = [
-    "Stages",
-    "baby_steps",
-    "count_rotations",
-    "distinct_steps",
-    "power_stages",
-    "radix_stages",
-    "steps_of",
-]
-
 RADIX_BITS = 2
 
 Stages = tuple[tuple[int, ...], ...]

@@ -22,14 +22,14 @@ from helba.reference.circuits.levels import Renewal
 from helba.reference.circuits.scores.scores import score_differences
 from helba.reference.circuits.scores.scoring import Scoring, scoring_steps
 from helba.reference.engine import EncryptedVector, Engine
-from helba.reference.engine.exchanges.refresh import REFRESH_LEVELS
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS
 from helba.reference.planning.bounds.precision import renewal_bounds
-from helba.reference.planning.cost.chain import Chain, cut_chain
+from helba.reference.planning.cost.chain import REFRESH_LEVELS, Chain, cut_chain
 from helba.reference.planning.cost.workload import model_steps
 from helba.reference.planning.layout.model import ModelAssembly
 from helba.reference.planning.layout.packing import cyclic_stages
+from helba.reference.planning.layout.score_packing import Answer as Reading
 from helba.reference.planning.layout.score_packing import (
     pack_contexts,
     pack_model,
@@ -41,7 +41,6 @@ from helba.reference.protocol.profiles.profile import (
     Array,
     Model,
     Profile,
-    Reading,
     RidingTest,
     Statistics,
     request_check,
@@ -49,8 +48,6 @@ from helba.reference.protocol.profiles.profile import (
 from helba.reference.protocol.serving.jobs import Check, JobSteps
 from helba.reference.twin.radius import quadratic_range
 from helba.reference.twin.terms import BatchTerms
-
-__all__ = ["FastProfile"]
 
 
 class FastProfile(Profile):

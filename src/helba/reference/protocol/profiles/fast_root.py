@@ -18,8 +18,6 @@ from helba.reference.protocol.profiles.profile import Array, Model, RidingTest
 from helba.reference.protocol.serving.jobs import JobSteps
 from helba.reference.twin.terms import BatchTerms
 
-__all__ = ["FastRootProfile"]
-
 
 class FastRootProfile(FastProfile):
     """The profile `ciphertext` with the sqrt bonus."""

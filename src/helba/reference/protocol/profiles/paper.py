@@ -27,12 +27,12 @@ from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.numerics.inverse import cold_iterations
 from helba.reference.planning.bounds.precision import longest_estimate
 from helba.reference.planning.layout.paper_packing import PaperLayout, paper_index
+from helba.reference.planning.layout.score_packing import Answer as Reading
 from helba.reference.protocol.profiles.profile import (
     CHECK_SIGNS,
     Array,
     Model,
     Profile,
-    Reading,
     RidingTest,
     Statistics,
     request_check,
@@ -40,8 +40,6 @@ from helba.reference.protocol.profiles.profile import (
 from helba.reference.protocol.serving.jobs import JobSteps, Opening
 from helba.reference.twin.paper import UPDATE_THRESHOLD, inverse_floor
 from helba.reference.twin.terms import BatchTerms
-
-__all__ = ["PaperProfile"]
 
 # A worst case of the noise beyond this promises nothing; the error of exact arithmetic then stands
 # in the terms, and the plan says that it is not certified.

@@ -25,18 +25,6 @@ from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.serving.jobs import Check, JobSteps
 from helba.reference.twin.terms import BatchTerms
 
-__all__ = [
-    "CHECK_SIGNS",
-    "Array",
-    "Held",
-    "Model",
-    "Profile",
-    "Reading",
-    "RidingTest",
-    "Statistics",
-    "request_check",
-]
-
 Array = NDArray[np.float64]
 
 # ||I - V A||_F of a new model, and the norm of what a refresh changed in all copies of the model

@@ -8,8 +8,6 @@ from helba.reference.protocol.profiles.fast_root import FastRootProfile
 from helba.reference.protocol.profiles.paper import PaperProfile
 from helba.reference.protocol.profiles.profile import Profile
 
-__all__ = ["profile_of"]
-
 
 def profile_of(deployment: Deployment) -> Profile:
     """Return the packing and the circuits of the deployment's profile and bonus."""

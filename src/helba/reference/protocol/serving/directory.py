@@ -29,8 +29,6 @@ from helba.reference.planning.sizes import outward_level
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.enrolment import SHARED_ID, Enrolment, Rotation, name_key
 
-__all__ = ["Directory", "Line"]
-
 # Lines that are open at once: some megabytes each, and more where data arrives switched.
 OPEN_LINES = 64
 

@@ -18,8 +18,6 @@ from helba.reference.protocol.profiles.profile import RidingTest
 from helba.reference.protocol.serving.ledger import Recent
 from helba.reference.protocol.wire.messages import ID_BYTES
 
-__all__ = ["Growth", "GrowthTests", "UpdateTest"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateTest:

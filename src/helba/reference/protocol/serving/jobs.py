@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from helba.reference.circuits.levels import Renewal
 from helba.reference.engine import EncryptedVector
 
-__all__ = ["Check", "Job", "JobSteps", "Opening", "Request", "Result"]
-
 Array = NDArray[np.float64]
 
 

@@ -29,8 +29,6 @@ from helba.reference.protocol.serving.work import AnswerWork, TestWork, UpdateWo
 from helba.reference.protocol.serving.worker import Worker
 from helba.reference.twin.terms import BatchTerms
 
-__all__ = ["Learning"]
-
 # Models that rounds in flight may still have been asked under.
 KEPT_MODELS = 2
 # Rounds that may wait for their users' help at once, of all users and of one; the oldest is given

@@ -16,8 +16,6 @@ from collections.abc import Mapping
 from helba.reference.engine.exchanges.opening import OPENING_FLOOD
 from helba.reference.protocol.wire.messages import TaskReply
 
-__all__ = ["OPENING_BITS", "TEST_BITS", "Ledger", "Recent", "bits_told"]
-
 TEST_BITS = 1
 MOST_RECENT = 1 << 12
 OPENING_BITS = 1 + math.ceil(math.log2(1.0 / OPENING_FLOOD))

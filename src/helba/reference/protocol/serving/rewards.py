@@ -13,8 +13,6 @@ from helba.reference.protocol.serving.work import AnswerWork, OpenRound
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.messages import Message, Receipt, Refusal, Report
 
-__all__ = ["NOT_YOURS", "UNKNOWN_ROUND", "Rewards"]
-
 NOT_YOURS = "a round of somebody else"
 UNKNOWN_ROUND = "no round of this name was answered"
 IN_WORK = "this round is being answered: report what comes of it"

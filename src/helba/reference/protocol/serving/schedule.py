@@ -14,8 +14,6 @@ from fractions import Fraction
 
 from helba.bandits.settings import Settings
 
-__all__ = ["ServerSchedule", "last_round"]
-
 
 @dataclass
 class ServerSchedule:

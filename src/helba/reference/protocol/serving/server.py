@@ -30,8 +30,6 @@ from helba.reference.protocol.wire.messages import (
     subject_of,
 )
 
-__all__ = ["Server", "Status"]
-
 # Answers kept for a user who asks again because the first one got lost.
 KEPT_ANSWERS = 64
 

@@ -11,8 +11,6 @@ from helba.reference.protocol.profiles.profile import Model, Profile, RidingTest
 from helba.reference.protocol.serving.jobs import Job, JobSteps
 from helba.reference.twin.terms import BatchTerms
 
-__all__ = ["AnswerWork", "OpenRound", "OpenTask", "TestWork", "UpdateWork", "Work"]
-
 
 @dataclass(kw_only=True)
 class OpenRound:

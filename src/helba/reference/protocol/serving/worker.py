@@ -24,8 +24,6 @@ from helba.reference.protocol.serving.work import AnswerWork, OpenTask, Work
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.messages import ID_BYTES, Task, TaskReply
 
-__all__ = ["MOST_HELPERS", "Worker"]
-
 # Helpers that may have the same task at once; the oldest task goes when another helper comes.
 MOST_HELPERS = 8
 

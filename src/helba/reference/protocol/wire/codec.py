@@ -26,8 +26,6 @@ from helba.reference.protocol.wire.messages import (
     message_of,
 )
 
-__all__ = ["Codec"]
-
 VERSION = 3
 MAGIC = b"\x89HELMSG\n"
 MOST_PARTS = 64

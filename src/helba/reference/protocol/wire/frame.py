@@ -18,8 +18,6 @@ from collections.abc import Sequence
 
 from helba.errors import DamagedData, RunFailed
 
-__all__ = ["frame", "frame_bytes", "unframe"]
-
 HEADER = struct.Struct("<8sHHII")
 LENGTH = struct.Struct("<Q")
 DIGEST_BYTES = 32

@@ -23,8 +23,6 @@ from helba.reference.protocol.wire.messages import (
     TaskReply,
 )
 
-__all__ = ["HEAD_BYTES", "WORKS", "Lengths", "message_lengths"]
-
 # Room for the largest head, three times over.
 HEAD_BYTES = 1 << 10
 # What a helper may be asked for.

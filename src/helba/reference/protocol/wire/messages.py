@@ -27,23 +27,6 @@ from typing import Any, ClassVar, TypeVar
 from helba.errors import DamagedData
 from helba.reference.twin.terms import BatchTerms
 
-__all__ = [
-    "ID_BYTES",
-    "Answer",
-    "Ask",
-    "Message",
-    "Notice",
-    "Receipt",
-    "Refusal",
-    "Report",
-    "Task",
-    "TaskReply",
-    "TestReply",
-    "head_of",
-    "message_of",
-    "subject_of",
-]
-
 ID_BYTES = 16
 MOST_NUMBER = 1 << 53
 
