@@ -12,7 +12,7 @@ from helba.reference.protocol.bandit import deployment_for
 from helba.reference.protocol.wire.codec import Codec
 
 settings = helba.settings_for(helba.make_problem("toy", seed=0), horizon=130)
-deployment = deployment_for(settings, latency="single")
+deployment = deployment_for(settings)
 codec = Codec(deployment)
 authority = Authority(deployment)  # makes the collective keys; it never sees a ciphertext
 alice, bob = authority.make_user("alice"), authority.make_user("bob")  # each makes its own pair

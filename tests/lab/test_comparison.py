@@ -109,7 +109,7 @@ def test_fingerprint_changes_with_settings_versions_and_sources(tmp_path, monkey
 def test_policies_of_two_repetitions_draw_other_numbers():
     wanted = {"problem_seed": 0}, {"problem_seed": 1}
     problem = make_problem("toy")
-    settings = settings_for(problem, horizon=20)
+    settings = settings_for(problem, horizon=40)
     first, second = (policy_for("uniform", settings=settings, **seed) for seed in wanted)
     contexts = np.zeros((2, 2))
     assert [first.select(contexts) for _ in range(40)] != [

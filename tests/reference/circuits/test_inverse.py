@@ -10,6 +10,7 @@ from helba.reference.circuits.algebra.matrix import multiply_matrices, squared_n
 from helba.reference.circuits.algebra.rows import spread_columns
 from helba.reference.circuits.levels import sink
 from helba.reference.engine.simulator import SimulatedEngine
+from helba.reference.numerics import inverse as cold_inverse
 from helba.reference.planning.cost.chain import REFRESH_LEVELS
 from helba.reference.planning.cost.matrix_cost import cold_cost, warm_cost
 from helba.reference.planning.layout.matrix import MatrixLayout
@@ -80,8 +81,8 @@ def test_cold_inverse_meets_its_certificate_at_the_predicted_cost(
         found = invert_cold(
             keyed.engine, matrix=v, layout=layout, ridge=ridge, trace_bound=trace, error=error
         )
-    steps = clear_inverse.cold_iterations(ridge=ridge, trace_bound=trace, error=error)
-    bound = clear_inverse.cold_error(ridge=ridge, trace_bound=trace, iterations=steps)
+    steps = cold_inverse.cold_iterations(ridge=ridge, trace_bound=trace, error=error)
+    bound = cold_inverse.cold_error(ridge=ridge, trace_bound=trace, iterations=steps)
     X = layout.unpack(keyed.open(found.value))
     assert found.certificate.error == pytest.approx(bound)
     assert np.linalg.norm(X - np.linalg.inv(V), 2) <= bound + slack(keyed)
@@ -189,7 +190,7 @@ def test_cold_inverse_refreshes_X_beside_M(level: int, refreshes: int) -> None:
         error=1e-3,
         refresh=refresh,
     )
-    steps = clear_inverse.cold_iterations(ridge=1.0, trace_bound=trace, error=1e-3)
+    steps = cold_inverse.cold_iterations(ridge=1.0, trace_bound=trace, error=1e-3)
     assert (steps, refresh.count) == (6, refreshes)
     assert found.value.levels_left >= 2
     X = layout.unpack(keyed.open(found.value))
@@ -266,7 +267,7 @@ def test_cold_inverse_makes_up_for_noise_with_another_step() -> None:
     keyed, layout = open_matrix_desk("simulate", dim=2, depth=20)
     v = keyed.engine.encrypt(layout.pack(np.eye(2)))
     ridge, trace = 1.0, 2.0
-    error = clear_inverse.cold_error(ridge=ridge, trace_bound=trace, iterations=3)
+    error = cold_inverse.cold_error(ridge=ridge, trace_bound=trace, iterations=3)
     exact, noisy = (
         invert_cold(
             keyed.engine,
@@ -296,7 +297,7 @@ def test_cold_bound_is_tight_for_noise_that_conspires(noise: float, iterations: 
 
 
 def test_cold_bound_grows_with_noise_from_the_bound_of_exact_arithmetic() -> None:
-    exact = clear_inverse.cold_error(ridge=2.0, trace_bound=50.0, iterations=6)
+    exact = cold_inverse.cold_error(ridge=2.0, trace_bound=50.0, iterations=6)
     bounds = [
         cold_bound(ridge=2.0, trace_bound=50.0, iterations=6, noise=noise)
         for noise in (0.0, 1e-8, 1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -167,12 +168,9 @@ def test_errors_of_one_users_switches_add_up_and_the_model_says_so() -> None:
     parties = meet("ckks", insecure_tight)
     key, engine, count = parties.way_in(), parties.collective.engine, 64
     x, model = numbers(), NoiseModel(insecure_tight)
-    total = engine.add_up(
-        [
-            parties.user_engine.reencrypt(parties.user_engine.encrypt(x), key=key)
-            for _ in range(count)
-        ]
-    )
+    user_engine = parties.user_engine
+    switched = (user_engine.reencrypt(user_engine.encrypt(x), key=key) for _ in range(count))
+    total = reduce(engine.add, switched)
     found = parties.collective.open(total)
     error = float(np.abs(found - count * x).max())
     decryption = model.encryption(SLOTS)

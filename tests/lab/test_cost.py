@@ -14,8 +14,8 @@ from helba.garbling import (
     SetupOffer,
     build_threshold,
 )
+from helba.lab.plan import cost
 from helba.lab.plan.cost import Counts, Timing
-from helba.learning import cost
 from helba.learning.model_check import ModelCheck
 from helba.learning.plan import OPENERS
 from helba.learning.update import encrypt_report
