@@ -1,6 +1,6 @@
 # Every target sets the project up first. PYTHON=... names the Python to use, ARGS=... adds
 # options to the command that is run.
-.PHONY: help setup demo test test-postgres check check-core bench docs tables lock clean
+.PHONY: help setup demo quick test soak test-postgres check check-core bench docs tables lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 14
@@ -11,10 +11,18 @@ setup: ## make .venv, or do nothing if it is there
 demo: setup ## play the toy problem encrypted, beside plaintext algorithms
 	@./scripts/demo $(ARGS)
 
+CORE = bandits garbling learning numerics parties problems ring simulation
+quick: setup ## run the tests of the core without the slow ones; ARGS=tests/ring those of a folder
+	.venv/bin/python -m pytest -n auto -m "not slow" $(or $(ARGS),$(CORE:%=tests/%))
+
 test: setup ## run all tests
 	.venv/bin/python -m pytest -n auto $(ARGS)
 
-test-postgres: setup ## run the tests of the service on a PostgreSQL that is made for them
+soak: setup ## run the long form of every sweep, then a million simulated messages with faults
+	HELBA_SOAK=1 .venv/bin/python -m pytest -n auto $(ARGS)
+	.venv/bin/python -m tests.simulation --messages 1000000
+
+test-postgres: setup ## run the tests that touch a database on a PostgreSQL that is made for them
 	@./scripts/test-postgres $(ARGS)
 
 check: setup ## lint, format, types, layers

@@ -51,12 +51,13 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the CKKS tests where OpenFHE cannot be loaded."""
-    if OBSTACLE:
-        skip = pytest.mark.skip(reason=f"OpenFHE cannot be loaded: {OBSTACLE}")
-        for item in items:
-            if item.get_closest_marker("ckks"):
-                item.add_marker(skip)
+    """Skip the CKKS tests where OpenFHE cannot be loaded; mark those that take a store."""
+    skip = pytest.mark.skip(reason=f"OpenFHE cannot be loaded: {OBSTACLE}")
+    for item in items:
+        if OBSTACLE and item.get_closest_marker("ckks"):
+            item.add_marker(skip)
+        if "store_url" in getattr(item, "fixturenames", ()):
+            item.add_marker("database")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

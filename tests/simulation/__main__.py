@@ -1,6 +1,6 @@
 """Play scenarios: `python -m tests.simulation --messages 1000000`, or `--replay SEED` for one.
 
-A scenario that fails is made smaller, printed as one line, and with `--keep` added to `kept.jsonl`,
+A scenario that fails is made smaller, printed as one line, and with `--keep` added to `failures.jsonl`,
 which the tests play from then on.
 """
 
@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from tests.simulation.planted import BUGS, planted
-from tests.simulation.scenario import KEPT, Scenario, draw_scenario, shrink
+from tests.simulation.scenario import FAILURES, Scenario, draw_scenario, shrink
 from tests.simulation.simulation import Simulation
 
 CHUNK = 25  # scenarios that a process plays at a time
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--plant", choices=BUGS, default="", help="a bug that has to be found")
     parser.add_argument("--replay", help="one seed, or one line of JSON")
-    parser.add_argument("--keep", action="store_true", help="add what fails to the kept scenarios")
+    parser.add_argument("--keep", action="store_true", help="add what fails to failures.jsonl")
     told = parser.parse_args(arguments)
     if told.replay:
         return replay(told.replay, bug=told.plant)
@@ -109,7 +109,7 @@ def report(scenario: Scenario, *, bug: str, keep: bool) -> int:
         small = shrink(scenario, fails)
         print(f"{fails(small)}\nreplay it: python -m tests.simulation --replay '{small.dump()}'")
     if keep:
-        with KEPT.open("a") as file:
+        with FAILURES.open("a") as file:
             file.write(small.dump() + "\n")
     return 1
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-KEPT = Path(__file__).with_name("kept.jsonl")
+FAILURES = Path(__file__).with_name("failures.jsonl")
 KINDS = ("ask", "report", "wait", "crash", "worker", "cut")
 PARTIES = ("server", "opener", "user")
 
@@ -113,7 +113,7 @@ def shrink(scenario: Scenario, fails: Any) -> Scenario:
     return scenario
 
 
-def read_kept() -> list[Scenario]:
+def read_failures() -> list[Scenario]:
     """Scenarios that once failed."""
-    lines = KEPT.read_text().splitlines() if KEPT.exists() else []
+    lines = FAILURES.read_text().splitlines() if FAILURES.exists() else []
     return [Scenario.load(line) for line in lines if line]

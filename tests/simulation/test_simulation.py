@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.simulation.__main__ import play, play_seeds, replay
 from tests.simulation.planted import BUGS
-from tests.simulation.scenario import Faults, Operation, Scenario, draw_scenario, read_kept
+from tests.simulation.scenario import Faults, Operation, Scenario, draw_scenario, read_failures
 from tests.simulation.simulation import Simulation
 
 SHORT = 300  # scenarios: a fifth of a minute
@@ -22,7 +22,7 @@ def test_scenarios_hold_all_invariants(first):
     assert {seed: text for seed, text in wrong.items() if text} == {}
 
 
-@pytest.mark.parametrize("scenario", read_kept(), ids=lambda scenario: scenario.dump()[:40])
+@pytest.mark.parametrize("scenario", read_failures(), ids=lambda scenario: scenario.dump()[:40])
 def test_scenario_that_once_failed_holds(scenario):
     assert play(scenario)[1] == ""
 
