@@ -8,7 +8,6 @@ import numpy as np
 
 from helba.garbling import (
     Circuit,
-    Evaluated,
     EvaluatorSession,
     Garbled,
     GarblerSession,
@@ -17,8 +16,11 @@ from helba.garbling import (
     SetupOffer,
     TablesMessage,
     TransferMessage,
+    build_ranges_check,
     combine,
 )
+from helba.garbling.circuits.circuit import evaluate_bits
+from helba.garbling.session import Evaluated
 
 
 @dataclass
@@ -39,7 +41,7 @@ def set_up(garbler: GarblerSession, evaluator: EvaluatorSession) -> None:
 
 def open_shares(parties, circuit: Circuit, *, evaluator, garbler) -> Outcome:
     """Run an opening, every message as bytes."""
-    lanes = circuit.count_lanes(garbler)
+    lanes = circuit.split_garbler(garbler).shape[1]
     named = {"circuit": circuit, "lanes": lanes}
     one, other = parties
     transfer = other.begin(circuit, shares=evaluator).to_bytes()
@@ -52,6 +54,22 @@ def open_shares(parties, circuit: Circuit, *, evaluator, garbler) -> Outcome:
         bits = one.finish(ReturnedMessage.from_bytes(evaluated.returned.to_bytes(), **named))
     user = combine(garbled.decoding, evaluated.colours)
     return Outcome(transfer, garbled, evaluated, user, bits)
+
+
+def build_threshold(*, bits: int, limit: int = 0) -> Circuit:
+    """Return the circuit for one signed value a lane that returns the bit value >= limit."""
+    return build_ranges_check(((limit, (1 << (bits - 1)) - 1),), bits=bits)
+
+
+def evaluate_clear(circuit: Circuit, *, evaluator, garbler):
+    """Return the outputs for the user and the returned ones, each of shape (lanes, outputs).
+
+    The oracle of garbling: it runs the same gates on the bits themselves.
+    """
+    bits = circuit.split_evaluator(evaluator), circuit.split_garbler(garbler)
+    outputs = evaluate_bits(circuit, np.concatenate(bits)).T.copy()
+    users = len(circuit.user_outputs)
+    return outputs[:, :users], outputs[:, users:]
 
 
 def share(values: np.ndarray, *, bits: int, rng: np.random.Generator):

@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 
 from helba.errors import DamagedData, InvalidInput
-from helba.garbling import (
-    build_argmax,
-    evaluate_clear,
-    name_bits,
-    read_indices,
-)
-from tests.garbling.parties import draw_values, open_shares, share, wrap
+from helba.garbling import build_argmax, name_bits, read_indices
+from tests.garbling.parties import draw_values, evaluate_clear, open_shares, share, wrap
 
 
 def round_to_grid(values: np.ndarray, *, bits: int, grid_bits: int) -> np.ndarray:
@@ -26,16 +21,15 @@ def find_clear(circuit, own, masks) -> np.ndarray:
     return read_indices(bits, arms=own.shape[1])
 
 
-@pytest.mark.parametrize("shallow", [False, True])
 @pytest.mark.parametrize(
     ("arms", "bits", "grid_bits"),
     [(1, 8, 0), (2, 8, 0), (3, 8, 3), (4, 9, 7), (5, 40, 0), (7, 40, 20), (16, 63, 5), (50, 40, 8)],
 )
-def test_argmax_is_the_lowest_index_of_the_largest_value(arms, bits, grid_bits, shallow):
+def test_argmax_is_the_lowest_index_of_the_largest_value(arms, bits, grid_bits):
     rng = np.random.default_rng(arms)
     values = draw_values((400, arms), bits=bits, rng=rng)
     own, masks = share(values, bits=bits, rng=rng)
-    circuit = build_argmax(arms, bits=bits, grid_bits=grid_bits, shallow=shallow)
+    circuit = build_argmax(arms, bits=bits, grid_bits=grid_bits)
     expected = round_to_grid(values, bits=bits, grid_bits=grid_bits).argmax(axis=1)
     assert np.array_equal(find_clear(circuit, own, masks), expected)
     assert len(circuit.user_outputs) == name_bits(arms)
@@ -57,9 +51,7 @@ def test_argmax_of_two_is_right_for_all_pairs_of_values():
     every = np.arange(-128, 128)
     values = np.stack(np.meshgrid(every, every), axis=-1).reshape(-1, 2)
     own, masks = share(values, bits=8, rng=np.random.default_rng(0))
-    for shallow in (False, True):
-        circuit = build_argmax(2, bits=8, shallow=shallow)
-        assert np.array_equal(find_clear(circuit, own, masks), values.argmax(axis=1))
+    assert np.array_equal(find_clear(build_argmax(2, bits=8), own, masks), values.argmax(axis=1))
 
 
 def test_grid_rounds_every_value_half_up_and_wraps_around():
@@ -78,23 +70,21 @@ def test_grid_rounds_every_value_half_up_and_wraps_around():
 
 
 @pytest.mark.parametrize(
-    ("arms", "bits", "grid_bits", "shallow", "lanes"),
+    ("arms", "bits", "grid_bits", "lanes"),
     [
-        (2, 8, 0, False, 40_000),
-        (3, 8, 3, False, 20_000),
-        (4, 10, 2, True, 10_000),
-        (2, 40, 10, False, 15_000),
-        (3, 40, 0, True, 10_000),
-        (2, 63, 0, False, 5_000),
+        (2, 8, 0, 40_000),
+        (3, 8, 3, 20_000),
+        (4, 10, 2, 10_000),
+        (2, 40, 10, 15_000),
+        (3, 40, 0, 10_000),
+        (2, 63, 0, 5_000),
     ],
 )
-def test_garbled_argmax_equals_integers_on_100_000_lanes(
-    parties, arms, bits, grid_bits, shallow, lanes
-):
+def test_garbled_argmax_equals_integers_on_100_000_lanes(parties, arms, bits, grid_bits, lanes):
     rng = np.random.default_rng(lanes)
     values = draw_values((lanes, arms), bits=bits, rng=rng)
     own, masks = share(values, bits=bits, rng=rng)
-    circuit = build_argmax(arms, bits=bits, grid_bits=grid_bits, shallow=shallow)
+    circuit = build_argmax(arms, bits=bits, grid_bits=grid_bits)
     got = read_indices(
         open_shares(parties, circuit, evaluator=own, garbler=masks).user, arms=values.shape[1]
     )
@@ -118,14 +108,13 @@ def test_argmax_costs_one_and_a_bit_for_each_step():
     # Shares: 39 each; a comparison: 40; a choice of the larger value: 40, but for the last one.
     assert build_argmax(2, bits=40).and_gates == 2 * 39 + 40
     assert build_argmax(2, bits=40).depth == 40
-    plain = build_argmax(4, bits=40, shallow=False)
-    assert plain.and_gates == 4 * 39 + 3 * 40 + 2 * 40 + 1
+    # Later comparisons are in parts: 15 to 19 % more than one AND a bit, and a bit of the index.
+    assert build_argmax(4, bits=40).and_gates < 1.2 * (4 * 39 + 3 * 40 + 2 * 40 + 1)
 
 
-def test_shallow_argmax_has_less_depth_and_more_gates():
-    plain, shallow = (build_argmax(16, bits=40, shallow=choice) for choice in (False, True))
-    assert shallow.depth < plain.depth / 2
-    assert plain.and_gates < shallow.and_gates < 1.25 * plain.and_gates
+def test_argmax_of_many_is_not_deep():
+    """A bit after the other in each of four rounds would be 160 deep."""
+    assert build_argmax(16, bits=40).depth < 80
 
 
 @pytest.mark.parametrize(

@@ -8,22 +8,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.garbling import (
-    CircuitBuilder,
-    ShareGroup,
-    build_norm_check,
-    build_range_check,
-    build_ranges_check,
-    build_report_check,
-    build_threshold,
-    evaluate_clear,
-)
+from helba.garbling import build_ranges_check, build_report_check
 from helba.garbling.circuits.arithmetic import less_than, less_than_shallow, values_of
-from tests.garbling.parties import draw_values, open_shares, share, wrap
+from helba.garbling.circuits.builder import CircuitBuilder
+from helba.garbling.circuits.circuit import ShareGroup
+from tests.garbling.parties import (
+    build_threshold,
+    draw_values,
+    evaluate_clear,
+    open_shares,
+    share,
+    wrap,
+)
+
+
+def share_groups(circuit, values, *, bits):
+    """Shares of values of shape (lanes, values), for one group after the other."""
+    own, masks = share(values, bits=bits, rng=np.random.default_rng(5))
+    ends = np.cumsum([group.values for group in circuit.groups])[:-1]
+    return [np.hsplit(each, ends) for each in (own, masks)]
 
 
 def check_clear(circuit, values, *, bits) -> np.ndarray:
-    own, masks = share(values, bits=bits, rng=np.random.default_rng(5))
+    own, masks = share_groups(circuit, values, bits=bits)
     return evaluate_clear(circuit, evaluator=own, garbler=masks)[1][:, 0]
 
 
@@ -34,7 +41,7 @@ def take_leading(values: np.ndarray, *, magnitude_bits: int, leading_bits: int) 
 
 def test_value_is_the_difference_of_the_shares():
     builder = CircuitBuilder(ShareGroup(1, 8))
-    circuit = builder.build(title="subtract", user=values_of(builder)[0])
+    circuit = builder.build(user=values_of(builder, count=1)[0])
     every = np.arange(256, dtype=np.uint64)
     own, mask = (grid.reshape(-1, 1) for grid in np.meshgrid(every, every))
     got = evaluate_clear(circuit, evaluator=own, garbler=mask)[0] @ (1 << np.arange(8))
@@ -42,13 +49,16 @@ def test_value_is_the_difference_of_the_shares():
     assert circuit.and_gates == 7
 
 
-@pytest.mark.parametrize("compare", [less_than, less_than_shallow])
-@pytest.mark.parametrize("signed", [True, False])
-@pytest.mark.parametrize("bits", [1, 2, 6])
-def test_less_than_is_right_for_all_pairs(compare, signed, bits):
+@pytest.mark.parametrize("shape", ["signed", "unsigned", "shallow"])
+@pytest.mark.parametrize("bits", [1, 2, 6, 8])
+def test_less_than_is_right_for_all_pairs(shape, bits):
     builder = CircuitBuilder(ShareGroup(2, bits))
-    less = compare(builder, *builder.evaluator, signed=signed)
-    circuit = builder.build(title="less", user=[less])
+    signed = shape != "unsigned"
+    if shape == "shallow":
+        less = less_than_shallow(builder, *builder.evaluator)
+    else:
+        less = less_than(builder, *builder.evaluator, signed=signed)
+    circuit = builder.build(user=[less])
     every = np.arange(1 << bits, dtype=np.uint64)
     pairs = np.stack(np.meshgrid(every, every), axis=-1).reshape(-1, 2)
     got = evaluate_clear(circuit, evaluator=pairs, garbler=np.zeros_like(pairs))[0][:, 0]
@@ -74,10 +84,10 @@ def test_threshold_at_zero_is_the_sign_alone():
 def test_range_check_is_right_for_all_values(low, high):
     if low > high or high - low == 255:
         with pytest.raises(InvalidInput):
-            build_range_check(1, bits=8, low=low, high=high)
+            build_ranges_check(((low, high),), bits=8)
         return
     values = np.arange(-128, 128)[:, None]
-    circuit = build_range_check(1, bits=8, low=low, high=high)
+    circuit = build_ranges_check(((low, high),), bits=8)
     got = check_clear(circuit, values, bits=8)
     assert np.array_equal(got, (low <= values[:, 0]) & (values[:, 0] <= high))
 
@@ -85,7 +95,7 @@ def test_range_check_is_right_for_all_values(low, high):
 def test_range_check_of_a_lane_fails_if_one_value_does():
     values = np.zeros((9, 8), dtype=int)
     values[np.arange(8), np.arange(8)] = 11
-    got = check_clear(build_range_check(8, bits=12, low=-10, high=10), values, bits=12)
+    got = check_clear(build_ranges_check(((-10, 10),) * 8, bits=12), values, bits=12)
     assert got.tolist() == [False] * 8 + [True]
 
 
@@ -105,12 +115,6 @@ def lie_within(values, ranges):
     return ((low <= values) & (values <= high)).all(axis=1)
 
 
-def share_each(values, *, bits):
-    """Shares of each column as a group of its own."""
-    own, masks = share(values, bits=bits, rng=np.random.default_rng(6))
-    return [list(np.hsplit(each, values.shape[1])) for each in (own, masks)]
-
-
 @pytest.mark.parametrize(
     ("bits", "ranges"),
     [
@@ -122,8 +126,8 @@ def share_each(values, *, bits):
 )
 def test_ranges_check_is_right_at_and_around_every_edge(any_parties, bits, ranges):
     values = around(ranges, bits=bits)
-    own, masks = share_each(values, bits=bits)
     circuit = build_ranges_check(ranges, bits=bits)
+    own, masks = share_groups(circuit, values, bits=bits)
     expected = lie_within(values, ranges)
     assert 0 < expected.sum() < len(expected)
     assert np.array_equal(evaluate_clear(circuit, evaluator=own, garbler=masks)[1][:, 0], expected)
@@ -134,9 +138,7 @@ def test_ranges_check_is_right_at_and_around_every_edge(any_parties, bits, range
 def test_ranges_check_holds_each_value_to_its_own_range():
     ranges = ((-100, -50), (-10, 10), (60, 120))
     values = np.array([list(order) for order in itertools.permutations((-70, 0, 90))])
-    own, masks = share_each(values, bits=8)
-    circuit = build_ranges_check(ranges, bits=8)
-    got = evaluate_clear(circuit, evaluator=own, garbler=masks)[1][:, 0]
+    got = check_clear(build_ranges_check(ranges, bits=8), values, bits=8)
     assert got.tolist() == [row.tolist() == [-70, 0, 90] for row in values]
 
 
@@ -148,10 +150,8 @@ def test_ranges_check_is_right_for_any_ranges(data, bits, count):
     ranges = tuple((low, high) for low, high in drawn)
     pick = [st.one_of(numbers, st.sampled_from(each), st.integers(*each)) for each in ranges]
     values = np.array(data.draw(st.lists(st.tuples(*pick), min_size=1, max_size=30)))
-    own, masks = share_each(values, bits=bits)
     circuit = build_ranges_check(ranges, bits=bits)
-    got = evaluate_clear(circuit, evaluator=own, garbler=masks)[1][:, 0]
-    assert np.array_equal(got, lie_within(values, ranges))
+    assert np.array_equal(check_clear(circuit, values, bits=bits), lie_within(values, ranges))
 
 
 @pytest.mark.parametrize("wrong", [(5, 4), (-129, 0), (0, 128)])
@@ -160,43 +160,43 @@ def test_ranges_that_are_none_are_refused(wrong):
         build_ranges_check(((0, 1), wrong), bits=8)
 
 
-@pytest.mark.parametrize("bound", [0, 1, 100, 300, 449])
-def test_norm_check_is_right_for_all_small_vectors(bound):
-    every = np.arange(-16, 16)
+def check_norms(contexts, *, bits, limit, leading_bits, bound) -> np.ndarray:
+    """Return which contexts pass the check of reports, with rewards of 0."""
+    rules = {"limit": limit, "leading_bits": leading_bits, "bound": bound}
+    circuit = build_report_check(contexts.shape[1], bits=bits, reward_limit=1, **rules)
+    return check_clear(circuit, np.pad(contexts, ((0, 0), (0, 1))), bits=bits)
+
+
+@pytest.mark.parametrize("bound", [0, 1, 100, 300, 449, 450])
+def test_norm_is_checked_for_all_small_vectors(bound):
+    every = np.arange(-15, 16)
     values = np.stack(np.meshgrid(every, every), axis=-1).reshape(-1, 2)
-    circuit = build_norm_check(2, bits=8, magnitude_bits=4, leading_bits=4, bound=bound)
     magnitude = take_leading(values, magnitude_bits=4, leading_bits=4)
     expected = (magnitude**2).sum(axis=1) <= bound
-    assert np.array_equal(check_clear(circuit, values, bits=8), expected)
+    got = check_norms(values, bits=8, limit=15, leading_bits=4, bound=bound)
+    assert np.array_equal(got, expected)
 
 
 @pytest.mark.parametrize(("values", "leading_bits"), [(1, 1), (1, 8), (3, 8), (9, 10), (33, 12)])
-def test_norm_check_adds_squares_of_leading_bits(values, leading_bits):
+def test_norm_is_the_sum_of_squares_of_leading_bits(values, leading_bits):
     rng = np.random.default_rng(values)
-    bits, magnitude_bits = 40, 30
-    vectors = rng.integers(-(1 << 30), 1 << 30, size=(1000, values))
-    leading = take_leading(vectors, magnitude_bits=magnitude_bits, leading_bits=leading_bits)
+    limit = (1 << 30) - 1
+    vectors = rng.integers(-limit, limit, size=(1000, values), endpoint=True)
+    leading = take_leading(vectors, magnitude_bits=30, leading_bits=leading_bits)
     squares = (leading**2).sum(axis=1)
     for bound in {int(np.median(squares)), int(squares.max()) - 1, int(squares.min())}:
-        circuit = build_norm_check(
-            values,
-            bits=bits,
-            magnitude_bits=magnitude_bits,
-            leading_bits=leading_bits,
-            bound=bound,
-        )
-        assert np.array_equal(check_clear(circuit, vectors, bits=bits), squares <= bound)
+        got = check_norms(vectors, bits=40, limit=limit, leading_bits=leading_bits, bound=bound)
+        assert np.array_equal(got, squares <= bound)
 
 
-def test_norm_check_keeps_its_promise_about_norms():
+def test_check_keeps_its_promise_about_norms():
     rng = np.random.default_rng(0)
     values, shift, bound = 4, 12, 3000
-    circuit = build_norm_check(values, bits=24, magnitude_bits=18, leading_bits=6, bound=bound)
     directions = rng.normal(size=(5000, values))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     radius = np.sqrt(bound) * (1 << shift)
     vectors = np.round(directions * rng.uniform(0.8, 1.1, size=(5000, 1)) * radius).astype(int)
-    passed = check_clear(circuit, vectors, bits=24)
+    passed = check_norms(vectors, bits=24, limit=(1 << 18) - 1, leading_bits=6, bound=bound)
     norms = np.linalg.norm(vectors, axis=1)
     assert passed[norms <= radius].all()
     assert (norms[passed] <= radius + (1 << shift) * np.sqrt(values)).all()
@@ -297,15 +297,14 @@ def test_report_check_of_a_group_is_one_bit(parties, group):
     "circuit",
     [
         build_threshold(bits=40, limit=12345),
-        build_range_check(3, bits=10, low=-500, high=400),
+        build_ranges_check(((-500, 400),) * 3, bits=10),
     ],
     ids=["threshold", "range"],
 )
 def test_garbled_checks_equal_the_oracle(any_parties, circuit):
-    rng = np.random.default_rng(0)
-    group = circuit.groups[0]
-    values = draw_values((3000, group.values), bits=group.bits, rng=rng)
-    own, masks = share(values, bits=group.bits, rng=rng)
+    bits, count = circuit.groups[0].bits, len(circuit.groups)
+    values = draw_values((3000, count), bits=bits, rng=np.random.default_rng(0))
+    own, masks = share_groups(circuit, values, bits=bits)
     outcome = open_shares(any_parties, circuit, evaluator=own, garbler=masks)
     expected = evaluate_clear(circuit, evaluator=own, garbler=masks)[1]
     assert 0.02 < expected.mean() < 0.98
@@ -315,8 +314,6 @@ def test_garbled_checks_equal_the_oracle(any_parties, circuit):
 def test_checks_refuse_what_is_always_or_never_true():
     with pytest.raises(InvalidInput):
         build_threshold(bits=8, limit=-128)
-    with pytest.raises(InvalidInput):
-        build_norm_check(2, bits=8, magnitude_bits=4, leading_bits=4, bound=450)
     with pytest.raises(InvalidInput):
         build_report_check(2, bits=8, limit=0, reward_limit=1, leading_bits=1, bound=1)
 
@@ -332,8 +329,9 @@ def test_wide_values_are_checked_to_their_last_bit(any_parties, bits):
         [[int.from_bytes(rng.bytes(16), "little") % (1 << bits) for _ in row] for row in values],
         dtype=object,
     )
-    own = (values + masks) % (1 << bits)
-    circuit = build_range_check(2, bits=bits, low=low, high=high)
+    own = np.hsplit((values + masks) % (1 << bits), 2)
+    masks = np.hsplit(masks, 2)
+    circuit = build_ranges_check(((low, high),) * 2, bits=bits)
     found = open_shares(any_parties, circuit, evaluator=own, garbler=masks).returned[:, 0]
     exact = np.array([low <= edge <= high for edge in edges])
     assert np.array_equal(found, exact)
@@ -359,14 +357,14 @@ def test_wide_reports_are_checked(parties):
 @pytest.mark.parametrize(
     "wrong",
     [
-        np.zeros((1, 2), dtype=np.uint64),
-        np.array([[1 << 96, 0]], dtype=object),
-        np.array([[-1, 0]], dtype=object),
-        np.array([[0.5, 0]], dtype=object),
+        np.zeros((1, 1), dtype=np.uint64),
+        np.array([[1 << 96]], dtype=object),
+        np.array([[-1]], dtype=object),
+        np.array([[0.5]], dtype=object),
     ],
 )
 def test_wide_shares_that_do_not_fit_are_refused(wrong):
-    circuit = build_range_check(2, bits=96, low=0, high=9)
+    circuit = build_ranges_check(((0, 9),), bits=96)
     with pytest.raises(InvalidInput, match="shares"):
         circuit.split_evaluator(wrong)
 

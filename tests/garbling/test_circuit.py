@@ -4,14 +4,10 @@ import numpy as np
 import pytest
 
 from helba.errors import InvalidInput
-from helba.garbling import (
-    CircuitBuilder,
-    ShareGroup,
-    build_argmax,
-    build_range_check,
-    build_report_check,
-    evaluate_clear,
-)
+from helba.garbling import build_argmax, build_ranges_check, build_report_check
+from helba.garbling.circuits.builder import CircuitBuilder
+from helba.garbling.circuits.circuit import ShareGroup
+from tests.garbling.parties import evaluate_clear
 
 
 def test_circuits_are_built_once_and_equal_ones_have_equal_digests():
@@ -28,15 +24,14 @@ def test_circuits_that_differ_have_other_digests():
         build_argmax(5, bits=16),
         build_argmax(4, bits=16, grid_bits=1),
         build_argmax(4, bits=16, grid_bits=2),
-        build_argmax(4, bits=16, shallow=False),
     ]
     assert len({circuit.digest for circuit in circuits}) == len(circuits)
 
 
 def test_digest_does_not_depend_on_the_kind_of_integers():
-    plain = build_range_check.__wrapped__(2, bits=16, low=-7, high=9)
-    numbers = {name: np.int64(n) for name, n in (("bits", 16), ("low", -7), ("high", 9))}
-    assert build_range_check.__wrapped__(np.int64(2), **numbers).digest == plain.digest
+    plain = build_ranges_check.__wrapped__(((-7, 9),), bits=16)
+    bits, low, high = np.array([16, -7, 9])
+    assert build_ranges_check.__wrapped__(((low, high),), bits=bits).digest == plain.digest
     report = {"bits": 16, "limit": 9, "reward_limit": 3, "leading_bits": 2, "bound": 4}
     reports = [build_report_check.__wrapped__(2, reports=n, **report) for n in (3, np.int64(3))]
     assert reports[0].digest == reports[1].digest
@@ -69,18 +64,18 @@ def test_builder_leaves_out_gates_that_no_output_needs():
     builder = CircuitBuilder(ShareGroup(1, 2))
     a, b = builder.evaluator[0]
     builder.conjoin(a, b)
-    assert builder.build(title="none", user=[a]).steps == ()
+    assert builder.build(user=[a]).steps == ()
 
 
 def test_constant_outputs_are_for_users_only():
     builder = CircuitBuilder(ShareGroup(1, 1))
-    circuit = builder.build(title="constants", user=[0, 1])
+    circuit = builder.build(user=[0, 1])
     zero = np.zeros((3, 1), dtype=np.uint64)
     user, returned = evaluate_clear(circuit, evaluator=zero, garbler=zero)
     assert user.tolist() == [[False, True]] * 3
     assert returned.shape == (3, 0)
     with pytest.raises(InvalidInput, match="constant"):
-        builder.build(title="constants", returned=[1])
+        builder.build(returned=[1])
 
 
 @pytest.mark.parametrize(
@@ -98,17 +93,10 @@ def test_constant_outputs_are_for_users_only():
 )
 def test_shares_that_do_not_fit_are_refused(shares):
     with pytest.raises(InvalidInput):
-        build_argmax(2, bits=8).count_lanes(shares)
-
-
-def test_shares_with_different_lanes_are_refused():
-    circuit = build_argmax(2, bits=8)
-    three, four = np.zeros((3, 2), dtype=np.uint64), np.zeros((4, 2), dtype=np.uint64)
-    with pytest.raises(InvalidInput):
-        evaluate_clear(circuit, evaluator=three, garbler=four)
+        build_argmax(2, bits=8).split_garbler(shares)
 
 
 def test_refused_shares_are_not_shown():
     with pytest.raises(InvalidInput) as caught:
-        build_argmax(2, bits=8).count_lanes(np.full((1, 2), 123456789, dtype=np.uint64))
+        build_argmax(2, bits=8).split_garbler(np.full((1, 2), 123456789, dtype=np.uint64))
     assert "123456789" not in str(caught.value)

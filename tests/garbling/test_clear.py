@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 
 from helba.errors import DamagedData, Refused
-from helba.garbling import (
-    EvaluatorSession,
-    GarblerSession,
-    build_threshold,
-)
-from tests.garbling.parties import share
+from helba.garbling import EvaluatorSession, GarblerSession
+from tests.garbling.parties import build_threshold, share
 
 CIRCUIT = build_threshold(bits=8)
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helba.garbling import CircuitBuilder, ShareGroup, build_argmax
+from helba.garbling import build_argmax
 from helba.garbling import gate as gate_module
-from helba.garbling.circuits.circuit import evaluate_bits
+from helba.garbling.circuits.builder import CircuitBuilder
+from helba.garbling.circuits.circuit import ShareGroup, evaluate_bits
 from helba.garbling.gate import evaluate, garble, take_colours
 from tests.garbling.test_tweak_hash import KEY, hash_one, xor
 
@@ -61,7 +62,7 @@ def garble_one(a: bytes, b: bytes, offset: bytes, number: int) -> tuple[bytes, b
 def one_gate():
     builder = CircuitBuilder(ShareGroup(1, 1))
     wire = builder.conjoin(builder.evaluator[0][0], builder.garbler[0][0])
-    return builder.build(title="and", user=[wire])
+    return builder.build(user=[wire])
 
 
 @pytest.mark.parametrize("colours", range(4))
@@ -130,7 +131,7 @@ def test_random_circuits_garbled_and_clear_equal_plain_python(description, rando
         a, b = wires[a], wires[b]
         make = {"xor": builder.xor, "and": builder.conjoin, "or": builder.disjoin}
         wires.append(builder.negate(a) if kind == "not" else make[kind](a, b))
-    circuit = builder.build(title="random", user=[wires[o] for o in outputs])
+    circuit = builder.build(user=[wires[o] for o in outputs])
     lanes = 4
     bits = np.array([[random.random() < 0.5 for _ in range(lanes)] for _ in range(2 * inputs)])
     expected = [run_plainly(gates, outputs, bits[:, lane]) for lane in range(lanes)]

@@ -17,13 +17,12 @@ from helba.garbling import (
     TablesMessage,
     TransferMessage,
     build_argmax,
-    build_range_check,
-    build_threshold,
+    build_ranges_check,
     predict_sizes,
 )
-from tests.garbling.parties import open_shares
+from tests.garbling.parties import build_threshold, open_shares
 
-CIRCUIT = build_range_check(2, bits=8, low=-9, high=9)
+CIRCUIT = build_ranges_check(((-9, 9), (-9, 9)), bits=8)
 LANES = 3
 NAMED = {"circuit": CIRCUIT, "lanes": LANES}
 OPENING = {"transfer": TransferMessage, "tables": TablesMessage, "returned": ReturnedMessage}
@@ -34,7 +33,7 @@ HEADER = struct.Struct("<10sBBI16s16s16s")
 
 @pytest.fixture(scope="module")
 def payloads(parties):
-    zero = np.zeros((LANES, 2), dtype=np.uint64)
+    zero = [np.zeros((LANES, 1), dtype=np.uint64)] * 2
     outcome = open_shares(parties, CIRCUIT, evaluator=zero, garbler=zero)
     return {
         "offer": SetupOffer(session=b"s" * 16, points=bytes(32 * 256)).to_bytes(),
@@ -135,7 +134,7 @@ def test_header_that_is_another_is_named(payloads, field, value, text):
     ids=["constant", "argmax", "threshold", "range"],
 )
 def test_sizes_are_predicted(any_parties, circuit, lanes):
-    zero = np.zeros((lanes, circuit.groups[0].values), dtype=np.uint64)
+    zero = [np.zeros((lanes, group.values), dtype=np.uint64) for group in circuit.groups]
     outcome = open_shares(any_parties, circuit, evaluator=zero, garbler=zero)
     sizes = predict_sizes(circuit, lanes=lanes)
     assert len(outcome.transfer.to_bytes()) == sizes.transfer
@@ -150,7 +149,7 @@ def test_circuit_without_returned_bits_has_no_returned_message(payloads):
             ReturnedMessage.from_bytes(data, circuit=build_argmax(2, bits=8), lanes=LANES)
 
 
-def test_sizes_are_these():
+def test_sizes_are_these(payloads):
     # Frame 96, nonce 16; 16 bytes a bit up; 32 bytes a gate down, with a key and a seed of 16.
     sizes = predict_sizes(build_argmax(2, bits=40), lanes=10)
     assert sizes.transfer == 96 + 16 + 16 * 80 * 10
@@ -159,5 +158,5 @@ def test_sizes_are_these():
     sizes = predict_sizes(build_threshold(bits=40), lanes=8)
     assert sizes.tables == 96 + 32 + 32 * 39 * 8 + 64 * 8
     assert sizes.returned == 96 + 16 * 8
-    assert SetupOffer.size() == 96 + 32 * 256
-    assert SetupAnswer.size() == 96 + 32 * 128
+    assert len(payloads["offer"]) == 96 + 32 * 256
+    assert len(payloads["answer"]) == 96 + 32 * 128

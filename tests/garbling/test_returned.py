@@ -5,6 +5,7 @@ from hashlib import blake2b
 import numpy as np
 import pytest
 
+from helba.errors import DamagedData
 from helba.garbling.gate import take_colours
 from helba.garbling.returned import commit_outputs, match_outputs, read_outputs
 from tests.garbling.test_gate import choose, draw_labels, draw_offset
@@ -72,4 +73,5 @@ def test_read_labels_are_the_bits_or_nothing(committed):
     labels = choose(zero, bits, offset)
     assert np.array_equal(read_outputs(labels, zero=zero, offset=offset), bits)
     labels[1, 7, 1] ^= np.uint64(1 << 40)
-    assert read_outputs(labels, zero=zero, offset=offset) is None
+    with pytest.raises(DamagedData, match="another label"):
+        read_outputs(labels, zero=zero, offset=offset)

@@ -14,12 +14,10 @@ from helba.garbling import (
     EvaluatorSession,
     GarblerSession,
     build_argmax,
-    build_threshold,
     combine,
-    evaluate_clear,
 )
 from helba.garbling import session as session_module
-from tests.garbling.parties import open_shares, set_up, share
+from tests.garbling.parties import build_threshold, evaluate_clear, open_shares, set_up, share
 
 CIRCUIT = build_threshold(bits=8, limit=3)
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.garbling import CircuitBuilder, ShareRange, build_checked_argmax, read_indices
-from helba.garbling.circuits.circuit import evaluate_clear
-from tests.garbling.parties import draw_values, open_shares, share
+from helba.garbling import ShareRange, build_argmax, read_indices
+from helba.garbling.circuits.builder import CircuitBuilder
+from tests.garbling.parties import draw_values, evaluate_clear, open_shares, share
 
 MODULUS = 1 << 96
 
@@ -38,9 +38,8 @@ def split(values, *, seed: int):
 
 def build(checked: ShareRange):
     """The check alone: one bit that is returned."""
-    builder = CircuitBuilder(*checked.shared_groups, checked.garbler_group)
-    bit = checked.build(builder, first=0, masks=checked.values + checked.parities)
-    return builder.build(title="share range", returned=[bit])
+    builder = CircuitBuilder(*checked.groups)
+    return builder.build(returned=[checked.build(builder, first=0)])
 
 
 def judge(checked: ShareRange, values, *, seed: int = 0, choices: bytes | None = None):
@@ -118,13 +117,14 @@ def test_checked_argmax_is_zero_where_a_value_is_out_of_range(any_parties):
     seed = secrets.token_bytes(32)
     outcome = open_shares(
         any_parties,
-        build_checked_argmax(3, bits=16, checked=checked),
+        build_argmax(3, bits=16, checked=checked),
         evaluator=[own, *checked.split_evaluator(own_values, seed=seed)],
         garbler=[masks, *checked.split_garbler(mask_values, seed=seed)],
     )
     right = in_range(values, 12)
     assert 0.1 < right.mean() < 0.9
-    arms = read_indices(outcome.user, arms=3)
+    assert np.array_equal(outcome.user[:, -1], right)
+    arms = read_indices(outcome.user[:, :-1], arms=3)
     assert np.array_equal(arms, np.where(right, scores.argmax(axis=1), 0))
     assert outcome.returned is None
 

@@ -14,12 +14,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from helba.garbling import CircuitBuilder, ShareGroup, build_argmax, evaluate_clear
+from helba.garbling import build_argmax
 from helba.garbling import gate as gate_module
-from helba.garbling.circuits.circuit import evaluate_bits
+from helba.garbling.circuits.builder import CircuitBuilder
+from helba.garbling.circuits.circuit import ShareGroup, evaluate_bits
 from helba.garbling.gate import evaluate, garble, take_colours
 from helba.garbling.returned import commit_outputs, match_outputs
 from helba.garbling.transfer import expand_labels
+from tests.garbling.parties import evaluate_clear
 from tests.garbling.test_gate import choose, draw_labels, draw_offset
 
 FALSE_ALARM = 1e-7
@@ -161,7 +163,7 @@ def fan_out():
     builder = CircuitBuilder(ShareGroup(8, 1))
     shared = builder.evaluator[0][0]
     products = [builder.conjoin(shared, other[0]) for other in builder.garbler]
-    return builder.build(title="fan out", user=products)
+    return builder.build(user=products)
 
 
 def view_fan_out(garbler_bit: bool) -> tuple[View, np.ndarray]:
@@ -234,7 +236,7 @@ def count_known_labels(draw, garbler_bit: bool) -> int:
     """
     builder = CircuitBuilder(ShareGroup(1, 1))
     wire = builder.conjoin(builder.evaluator[0][0], builder.garbler[0][0])
-    circuit = builder.build(title="and", returned=[wire])
+    circuit = builder.build(returned=[wire])
     known = 0
     for _ in range(200):
         offset, zero, key = draw(), draw_labels(2, 1), secrets.token_bytes(16)

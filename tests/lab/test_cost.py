@@ -12,7 +12,7 @@ from helba.garbling import (
     GarblerSession,
     SetupAnswer,
     SetupOffer,
-    build_threshold,
+    build_ranges_check,
 )
 from helba.lab.plan import cost
 from helba.lab.plan.cost import Counts, Timing
@@ -132,7 +132,7 @@ def test_bytes_of_ciphertexts_are_those_of_real_ones(dim, arms, polynomials):
 
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_bytes_of_a_garbled_circuit_are_those_of_its_messages(lanes):
-    circuit = build_threshold(bits=16)
+    circuit = build_ranges_check(((0, 9),), bits=16)
     garbler, evaluator = GarblerSession(), EvaluatorSession()
     offer = SetupOffer.from_bytes(garbler.offer().to_bytes())
     garbler.complete(SetupAnswer.from_bytes(evaluator.answer(offer).to_bytes()))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from helba.bandits.settings import Settings
-from helba.garbling import Circuit, evaluate_clear
+from helba.garbling import Circuit
 from helba.learning.exchange import (
     Compare,
     EncryptPads,
@@ -62,6 +62,7 @@ from helba.ring import (
 )
 from helba.ring.noise import encryption_noise
 from helba.ring.sharing.pad import draw_seed, expand_pad, split
+from tests.garbling.parties import evaluate_clear
 
 INVERSE_SCALE = 2.0**LOG2_INVERSE_SCALE
 TEST_SCALE = 2.0**LOG2_TEST_SCALE

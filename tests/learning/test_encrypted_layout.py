@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from helba.garbling import EvaluatorSession, GarblerSession, build_range_check
+from helba.garbling import EvaluatorSession, GarblerSession, build_ranges_check
 from helba.learning.layout import (
     Gram,
     MatrixProduct,
@@ -214,7 +214,7 @@ def test_ask_out_of_range_is_found_on_its_shares_and_others_are_not():
     rng = np.random.default_rng(4)
     bits, count, sums = 12, 8190, 128
     limit = int(2.0**bits * 9 * np.sqrt(count))  # Hoeffding: past it with probability 2^-57
-    circuit = build_range_check(sums, bits=96, low=-limit, high=limit)
+    circuit = build_ranges_check(((-limit, limit),) * sums, bits=96)
     garbler, evaluator = GarblerSession(), EvaluatorSession()
     garbler.complete(evaluator.answer(garbler.offer()))
 
@@ -225,8 +225,8 @@ def test_ask_out_of_range_is_found_on_its_shares_and_others_are_not():
         signs = rng.choice(np.array([-1, 1], dtype=np.int8), (sums, count))  # after the shares
         mine = sum_signed(pad, signs=signs).reshape(1, sums)
         masks = sum_signed(share, signs=-signs).reshape(1, sums)
-        transfer = evaluator.begin(circuit, shares=mine)
-        garbled = garbler.garble(circuit, shares=masks, transfer=transfer)
+        transfer = evaluator.begin(circuit, shares=np.hsplit(mine, sums))
+        garbled = garbler.garble(circuit, shares=np.hsplit(masks, sums), transfer=transfer)
         return bool(garbler.finish(evaluator.evaluate(garbled.tables).returned)[0, 0])
 
     honest = rng.integers(-(2**bits), 2**bits + 1, count)

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.garbling import evaluate_clear
 from helba.garbling.circuits.check import build_report_check
 from helba.learning.layout import Gram, OuterProduct
 from helba.learning.plan import (
@@ -26,6 +25,7 @@ from helba.learning.plan import (
     make_shares_plan,
 )
 from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from tests.garbling.parties import evaluate_clear
 from tests.learning.driving import draw_reports, make_plan, make_settings, next_update
 
 SIZES = [(1, 2), (2, 2), (8, 8), (16, 16), (5, 50), (32, 4)]

@@ -146,8 +146,8 @@ def test_several_asks_out_of_range_leave_the_others_alone():
 class Unchecked(ShareRange):
     """A range that everything is in."""
 
-    def build(self, builder, *, first, masks):
-        del builder, first, masks
+    def build(self, builder, *, first):
+        del builder, first
         return TRUE
 
 

@@ -6,13 +6,12 @@ the garbler's decoding bits *and* the evaluator's colours, a returned bit only t
 Honest-but-curious parties; `session` and `returned` say what others gain. The package knows shares
 and bits, and nothing of rings or bandits.
 
-    builder, arithmetic      circuits gate by gate         circuit    circuits as data, an oracle
-    argmax, check            the circuits that are needed  message    messages and their bytes
-    share_range              ranges of values modulo 2^96
-    tweak_hash, gate         half gates                    session    what both state machines share
-    base_transfer, transfer  the evaluator's input labels  garbler    one party's state machine
-    returned                 labels that go back           evaluator  the other's
-    confidential             objects that hold secrets     clear      both, without secrecy
+    builder, arithmetic      circuits gate by gate         circuit   circuits as data
+    argmax, check            the circuits that are needed  message   messages and their bytes
+    share_range              ranges of values modulo 2^96  session   both parties' state machines
+    tweak_hash, gate         half gates                    clear     the same, without secrecy
+    base_transfer, transfer  the evaluator's input labels  returned  labels that go back
+    confidential             objects that hold secrets
 
     garbler, evaluator = GarblerSession(), EvaluatorSession()
     garbler.complete(evaluator.answer(garbler.offer()))
@@ -30,27 +29,12 @@ rest on Diffie-Hellman in a group of about 2^126 steps. All of that is classical
 the ring.
 """
 
-from helba.garbling.circuits.argmax import (
-    build_argmax,
-    build_checked_argmax,
-    name_bits,
-    read_indices,
-)
-from helba.garbling.circuits.builder import CircuitBuilder
-from helba.garbling.circuits.check import (
-    build_norm_check,
-    build_range_check,
-    build_ranges_check,
-    build_report_check,
-    build_threshold,
-)
-from helba.garbling.circuits.circuit import Circuit, ShareGroup, evaluate_clear
+from helba.garbling.circuits.argmax import build_argmax, name_bits, read_indices
+from helba.garbling.circuits.check import build_ranges_check, build_report_check
+from helba.garbling.circuits.circuit import Circuit
 from helba.garbling.circuits.share_range import ShareRange
 from helba.garbling.clear import ClearEvaluatorSession, ClearGarblerSession
-from helba.garbling.evaluator import EvaluatorSession
-from helba.garbling.garbler import GarblerSession
 from helba.garbling.message import (
-    MessageSizes,
     ReturnedMessage,
     SetupAnswer,
     SetupOffer,
@@ -58,34 +42,25 @@ from helba.garbling.message import (
     TransferMessage,
     predict_sizes,
 )
-from helba.garbling.session import Evaluated, Garbled, combine
+from helba.garbling.session import EvaluatorSession, Garbled, GarblerSession, combine
 
 __all__ = [
     "Circuit",
-    "CircuitBuilder",
     "ClearEvaluatorSession",
     "ClearGarblerSession",
-    "Evaluated",
     "EvaluatorSession",
     "Garbled",
     "GarblerSession",
-    "MessageSizes",
     "ReturnedMessage",
     "SetupAnswer",
     "SetupOffer",
-    "ShareGroup",
     "ShareRange",
     "TablesMessage",
     "TransferMessage",
     "build_argmax",
-    "build_checked_argmax",
-    "build_norm_check",
-    "build_range_check",
     "build_ranges_check",
     "build_report_check",
-    "build_threshold",
     "combine",
-    "evaluate_clear",
     "name_bits",
     "predict_sizes",
     "read_indices",

@@ -29,7 +29,7 @@ from nacl import bindings as sodium
 from nacl.exceptions import CryptoError
 
 from helba.errors import DamagedData
-from helba.garbling.confidential import ProcessBound
+from helba.garbling.confidential import Confidential
 from helba.randomness import draw_bytes
 
 TRANSFERS = 128
@@ -37,11 +37,10 @@ POINT_BYTES = 32
 SEED_BYTES = 16
 
 
-class BaseReceiver(ProcessBound):
+class BaseReceiver(Confidential):
     """The receiver of the base transfers: gets one of two seeds for each of its 128 choices."""
 
     def __init__(self, choices: list[int], *, session: bytes) -> None:
-        super().__init__()
         self._choices, self._session = choices, session
         self._scalars = [_draw_scalar() for _ in choices]
         points = []
@@ -59,7 +58,6 @@ class BaseReceiver(ProcessBound):
 
     def receive(self, answer: bytes) -> list[bytes]:
         """Return the chosen seeds, given the sender's points."""
-        self._require_own_process()
         answers = _read_points(answer, count=len(self._choices))
         transcript = _digest_points(self.points, answer, session=self._session)
         return [

@@ -8,17 +8,14 @@ still two values that must be combined, so that who forgets to do it fails here 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from helba.garbling.base_transfer import POINT_BYTES, TRANSFERS
 from helba.garbling.circuits.circuit import Bits, Circuit, evaluate_bits
-from helba.garbling.evaluator import EvaluatorSession
-from helba.garbling.garbler import GarblerSession
 from helba.garbling.gate import TABLE_LABELS
 from helba.garbling.message import SetupAnswer, SetupOffer, TablesMessage, TransferMessage
 from helba.garbling.returned import COMMITMENT_BYTES
-from helba.garbling.session import Exchange
-from helba.garbling.transfer import column_bytes, expand_labels
+from helba.garbling.session import EvaluatorSession, Exchange, GarblerSession
+from helba.garbling.transfer import Columns, column_bytes, expand_labels
 from helba.garbling.tweak_hash import KEY_BYTES, Labels
 
 
@@ -40,21 +37,15 @@ class ClearGarblerSession(GarblerSession):
         results = evaluate_bits(circuit, np.concatenate([theirs, bits]))
         lanes, returned = bits.shape[1], len(circuit.returned_outputs)
         tables = TablesMessage(
-            transfer.session,
-            transfer.name,
-            transfer.circuit,
-            lanes,
+            *transfer.header,
             key=bytes(KEY_BYTES),
             seed=bytes(KEY_BYTES),
             tables=np.zeros((TABLE_LABELS * circuit.and_gates * lanes, 2), dtype=np.uint64),
             hashes=np.zeros((returned, lanes, 2, COMMITMENT_BYTES), dtype=np.uint8),
         )
         outputs = expand_labels(transfer.name, shape=results.shape)
-        outputs[..., 0] ^= results
+        outputs[results] ^= self._offset
         return tables, outputs
-
-    def _read(self, opening: Exchange, *, labels: Labels) -> Bits | None:
-        return ((labels ^ opening.labels)[..., 0] & np.uint64(1)).astype(np.bool_)
 
 
 class ClearEvaluatorSession(EvaluatorSession):
@@ -68,7 +59,7 @@ class ClearEvaluatorSession(EvaluatorSession):
         bits: Bits,
         *,
         nonce: bytes,  # noqa: ARG002
-    ) -> tuple[npt.NDArray[np.uint8], Labels]:
+    ) -> tuple[Columns, Labels]:
         columns = np.zeros((TRANSFERS, column_bytes(bits.size)), dtype=np.uint8)
         columns[0] = np.packbits(bits, bitorder="little")
         return columns, np.zeros((*bits.shape, 2), dtype=np.uint64)
@@ -76,4 +67,4 @@ class ClearEvaluatorSession(EvaluatorSession):
     def _evaluate(self, opening: Exchange, *, tables: TablesMessage) -> Labels:
         circuit = opening.circuit
         outputs = len(circuit.user_outputs) + len(circuit.returned_outputs)
-        return expand_labels(tables.name, shape=(outputs, opening.lanes))
+        return expand_labels(tables.name, shape=(outputs, tables.lanes))

@@ -21,7 +21,6 @@ one call. Lanes are worked through in blocks, so that the wires stay within some
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -52,33 +51,26 @@ def garble(
     `inputs` are the zero labels of the evaluator's and then the garbler's bits, of shape (bits,
     lanes, 2); outputs have the same shape; tables have shape (2 x gates x lanes, 2).
     """
-    lanes = inputs.shape[1]
-    tables = np.empty((TABLE_LABELS * circuit.and_gates * lanes, 2), dtype=np.uint64)
-    outputs = _make_outputs(circuit, lanes)
-    work = _Work(circuit, lanes=lanes, key=key, copies=2)
-    offsets = np.tile(offset, (max(work.capacity, work.lanes), 1))
-    for block in work.blocks():
-        wires = work.place(inputs[:, block], constant=offsets)
-        for step in circuit.steps:
-            if not step.is_and:
-                work.xor(wires, step)
-                continue
-            count, half = work.count(step)
-            table = work.cut(tables, count)
-            first, tweaks = work.next_tweaks(count)
-            both = work.labels[: 2 * count].reshape(2, count, 2)
-            zero = work.gather(wires, step, out=both[0])
-            np.bitwise_xor(zero, offsets[:count], out=both[1])
-            hashes = work.hash(both, tweaks=tweaks, first=first)
-            masks = work.mask(zero)
-            np.bitwise_xor(hashes[0], hashes[1], out=table)
-            table[:half] ^= np.bitwise_and(masks[half:], offsets[:half], out=both[1, :half])
-            masks &= table
-            masks ^= hashes[0]
-            np.bitwise_xor(masks[:half], masks[half:], out=work.outputs(wires, step))
-            table[half:] ^= zero[:half]
-        work.read(wires, outputs[:, block])
-    return tables, outputs
+    tables = np.empty((TABLE_LABELS * circuit.and_gates * inputs.shape[1], 2), dtype=np.uint64)
+    work = _Work(circuit, inputs=inputs, key=key, copies=2)
+    offsets = np.tile(offset, (work.capacity, 1))
+    for step in work.run(constant=offset):
+        half = step.gates * work.lanes
+        count = 2 * half
+        first, tweaks = work.next_tweaks(count)
+        table = tables[first : first + count]
+        both = work.labels[: 2 * count].reshape(2, count, 2)
+        zero = work.gather(step, out=both[0])
+        np.bitwise_xor(zero, offsets[:count], out=both[1])
+        hashes = work.hash(both, tweaks=tweaks, first=first)
+        masks = work.mask(zero)
+        np.bitwise_xor(hashes[0], hashes[1], out=table)
+        table[:half] ^= np.bitwise_and(masks[half:], offsets[:half], out=both[1, :half])
+        masks &= table
+        masks ^= hashes[0]
+        np.bitwise_xor(masks[:half], masks[half:], out=work.targets(step))
+        table[half:] ^= zero[:half]
+    return tables, work.outputs
 
 
 def evaluate(circuit: Circuit, *, inputs: Labels, tables: Labels, key: bytes) -> Labels:
@@ -86,45 +78,34 @@ def evaluate(circuit: Circuit, *, inputs: Labels, tables: Labels, key: bytes) ->
 
     Damaged tables or labels give other labels, never an error.
     """
-    lanes = inputs.shape[1]
-    outputs = _make_outputs(circuit, lanes)
-    work = _Work(circuit, lanes=lanes, key=key, copies=1)
-    constant = np.zeros((work.lanes, 2), dtype=np.uint64)
-    for block in work.blocks():
-        wires = work.place(inputs[:, block], constant=constant)
-        for step in circuit.steps:
-            if not step.is_and:
-                work.xor(wires, step)
-                continue
-            count, half = work.count(step)
-            table = work.cut(tables, count)
-            first, tweaks = work.next_tweaks(count)
-            labels = work.gather(wires, step, out=work.labels[:count])
-            hashes = work.hash(labels, tweaks=tweaks, first=first)
-            masks = work.mask(labels)
-            masks[:half] &= table[:half]
-            labels[:half] ^= table[half:]
-            masks[half:] &= labels[:half]
-            masks ^= hashes
-            np.bitwise_xor(masks[:half], masks[half:], out=work.outputs(wires, step))
-        work.read(wires, outputs[:, block])
-    return outputs
-
-
-def _make_outputs(circuit: Circuit, lanes: int) -> Labels:
-    count = len(circuit.user_outputs) + len(circuit.returned_outputs)
-    return np.empty((count, lanes, 2), dtype=np.uint64)
+    work = _Work(circuit, inputs=inputs, key=key, copies=1)
+    for step in work.run(constant=np.zeros(2, dtype=np.uint64)):
+        half = step.gates * work.lanes
+        count = 2 * half
+        first, tweaks = work.next_tweaks(count)
+        table = tables[first : first + count]
+        labels = work.gather(step, out=work.labels[:count])
+        hashes = work.hash(labels, tweaks=tweaks, first=first)
+        masks = work.mask(labels)
+        masks[:half] &= table[:half]
+        labels[:half] ^= table[half:]
+        masks[half:] &= labels[:half]
+        masks ^= hashes
+        np.bitwise_xor(masks[:half], masks[half:], out=work.targets(step))
+    return work.outputs
 
 
 class _Work:
     """Buffers of one run, and the order of lanes, tables and tweaks that both parties follow."""
 
-    def __init__(self, circuit: Circuit, *, lanes: int, key: bytes, copies: int) -> None:
-        self._circuit, self._all_lanes = circuit, lanes
-        self.lanes = min(lanes, max(1, _BLOCK_BYTES // (16 * circuit.wires)))
+    def __init__(self, circuit: Circuit, *, inputs: Labels, key: bytes, copies: int) -> None:
+        self._circuit, self._inputs = circuit, inputs
+        self._places = np.concatenate([circuit.user_outputs, circuit.returned_outputs])
+        self.outputs = np.empty((len(self._places), inputs.shape[1], 2), dtype=np.uint64)
+        self.lanes = min(inputs.shape[1], max(1, _BLOCK_BYTES // (16 * circuit.wires)))
         self.capacity = 2 * circuit.widest_and * self.lanes
         widest = 2 * circuit.widest_step * self.lanes
-        self._hash = TweakHash(key, capacity=copies * self.capacity)
+        self.hash = TweakHash(key, capacity=copies * self.capacity).hash
         self.labels = np.empty((max(copies * self.capacity, widest), 2), dtype=np.uint64)
         self._masks = np.empty((self.capacity, 2), dtype=np.uint64)
         self._colours = np.empty(self.capacity, dtype=np.intp)
@@ -132,32 +113,26 @@ class _Work:
         self._numbers = np.arange(self.capacity, dtype=np.uint64)
         self._wires = np.empty((circuit.wires, 2 * self.lanes), dtype=np.uint64)
         self._used = 0
-        self.hash = self._hash.hash
 
-    def blocks(self) -> Iterator[slice]:
-        """Yield the lanes of one block after the other."""
-        for first in range(0, self._all_lanes, self.lanes):
-            last = min(first + self.lanes, self._all_lanes)
-            if last - first != self.lanes:
-                self.lanes = last - first
+    def run(self, *, constant: Labels) -> Iterator[Step]:
+        """Yield every step of AND gates, for one block of lanes after the other.
+
+        The wires then hold what the step needs: `constant` for the constant one, and all before it.
+        """
+        for first in range(0, self._inputs.shape[1], self.lanes):
+            block = slice(first, first + self.lanes)
+            inputs = self._inputs[:, block]
+            if inputs.shape[1] != self.lanes:
+                self.lanes = inputs.shape[1]
                 self._wires = np.empty((self._circuit.wires, 2 * self.lanes), dtype=np.uint64)
-            yield slice(first, last)
-
-    def place(self, inputs: Labels, *, constant: Labels) -> Labels:
-        """Return the wires of this block, with the constant one and the inputs in place."""
-        self._wires[0] = constant[: self.lanes].reshape(-1)
-        end = 1 + inputs.shape[0]
-        self._wires[1:end].reshape(inputs.shape)[...] = inputs
-        return self._wires
-
-    def count(self, step: Step) -> tuple[int, int]:
-        """Return the number of halves of a step's gates and lanes, and of one kind of them."""
-        half = step.gates * self.lanes
-        return 2 * half, half
-
-    def cut(self, tables: Labels, count: int) -> Labels:
-        """Return the tables of the step at hand: garbler's halves first."""
-        return tables[self._used : self._used + count]
+            self._wires[0].reshape(-1, 2)[...] = constant
+            self._wires[1 : 1 + len(inputs)].reshape(inputs.shape)[...] = inputs
+            for step in self._circuit.steps:
+                if step.is_and:
+                    yield step
+                else:
+                    self._xor(step)
+            self.outputs[:, block] = self._wires[self._places].reshape(-1, self.lanes, 2)
 
     def next_tweaks(self, count: int) -> tuple[int, Labels]:
         """Return the next `count` tweaks and the number of the first; no two are equal."""
@@ -166,23 +141,21 @@ class _Work:
         self._used += count
         return first, tweaks
 
-    def gather(self, wires: Labels, step: Step, *, out: Labels) -> Labels:
+    def gather(self, step: Step, *, out: Labels) -> Labels:
         """Write the labels of a step's left inputs and then its right ones to `out`."""
         # Indices are right by construction; 'clip' spares numpy a copy.
-        wires.take(step.inputs, axis=0, out=out.reshape(2 * step.gates, -1), mode="clip")
+        self._wires.take(step.inputs, axis=0, out=out.reshape(2 * step.gates, -1), mode="clip")
         return out
 
-    def xor(self, wires: Labels, step: Step) -> None:
-        """Run a step of XOR gates."""
-        labels = self.labels[: 2 * step.gates * self.lanes].reshape(2 * step.gates, -1)
+    def _xor(self, step: Step) -> None:
+        gates, wires = step.gates, self._wires
+        labels = self.labels[: 2 * gates * self.lanes].reshape(2 * gates, -1)
         wires.take(step.inputs, axis=0, out=labels, mode="clip")
-        np.bitwise_xor(
-            labels[: step.gates], labels[step.gates :], out=wires[step.start : step.stop]
-        )
+        np.bitwise_xor(labels[:gates], labels[gates:], out=wires[step.start : step.stop])
 
-    def outputs(self, wires: Labels, step: Step) -> Labels:
+    def targets(self, step: Step) -> Labels:
         """Return the wires that a step writes, as labels."""
-        return wires[step.start : step.stop].reshape(-1, 2)
+        return self._wires[step.start : step.stop].reshape(-1, 2)
 
     def mask(self, labels: Labels) -> Labels:
         """Return all ones where a label's colour is 1, zeros elsewhere."""
@@ -191,8 +164,3 @@ class _Work:
         masks = self._masks[: len(labels)]
         _MASKS.take(colours, axis=0, out=masks, mode="clip")
         return masks
-
-    def read(self, wires: Labels, outputs: Labels) -> None:
-        """Copy the labels of the outputs."""
-        places = np.concatenate([self._circuit.user_outputs, self._circuit.returned_outputs])
-        outputs[...] = cast(Labels, wires[places].reshape(outputs.shape))

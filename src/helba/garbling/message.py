@@ -15,9 +15,9 @@ The digest finds accidents; against others messages travel over TLS.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from hashlib import sha256
-from typing import TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ _FRAME_BYTES = _DIGEST_BYTES + _HEADER.size
 _NONE = bytes(16)
 _LABEL_BYTES = 16
 
+_Header: TypeAlias = tuple[bytes, bytes, bytes, int]
 _Setup = TypeVar("_Setup", bound="_SetupMessage")
 
 
@@ -65,30 +66,74 @@ def predict_sizes(circuit: Circuit, *, lanes: int) -> MessageSizes:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class _SetupMessage(Confidential):
+class _Message(Confidential):
+    """The header of a message, whose body is the other fields; a set-up has no opening."""
+
     session: bytes
+    name: bytes = _NONE
+    circuit: bytes = _NONE
+    lanes: int = 0
+
+    KIND: ClassVar[int]
+
+    @property
+    def header(self) -> _Header:
+        """The session, the opening's name, the digest of the circuit, and the lanes."""
+        return self.session, self.name, self.circuit, self.lanes
+
+    def _describe(self) -> str:
+        return f"{self.lanes} lanes"
+
+    def to_bytes(self) -> bytes:
+        """Return the message as bytes."""
+        *names, lanes = self.header
+        header = _HEADER.pack(_MARK, _VERSION, self.KIND, lanes, *names)
+        parts = (getattr(self, field.name) for field in fields(self)[len(fields(_Message)) :])
+        buffers = [header, *(p if isinstance(p, bytes) else _flatten(p) for p in parts)]
+        digest = sha256()
+        for buffer in buffers:
+            digest.update(buffer)
+        return b"".join([digest.digest(), *buffers])
+
+    @classmethod
+    def _unpack(
+        cls, data: bytes, *, size: int, circuit: bytes = _NONE, lanes: int = 0
+    ) -> tuple[_Header, memoryview]:
+        """Return header and body of a message; `DamagedData` if it is not as stated."""
+        if len(data) != size:
+            raise DamagedData(f"expected a message of {size} bytes, got {len(data)}")
+        view = memoryview(data)
+        found = _HEADER.unpack(view[_DIGEST_BYTES:_FRAME_BYTES])
+        mark, version, found_kind, found_lanes, session, name, found_circuit = found
+        if mark != _MARK:
+            raise DamagedData("expected a message of garbling, got other bytes")
+        if version != _VERSION:
+            raise DamagedData(f"expected a message of version {_VERSION}, got version {version}")
+        if found_kind != cls.KIND:
+            raise DamagedData(f"expected a message of kind {cls.KIND}, got kind {found_kind}")
+        if found_lanes != lanes:
+            raise DamagedData(f"expected a message for {lanes} lanes, got one for {found_lanes}")
+        if found_circuit != circuit:
+            raise DamagedData("expected a message for this circuit, got one for another")
+        if sha256(view[_DIGEST_BYTES:]).digest() != view[:_DIGEST_BYTES]:
+            raise DamagedData("expected the message as it was sent, got one with another digest")
+        return (session, name, circuit, lanes), view[_FRAME_BYTES:]
+
+
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class _SetupMessage(_Message):
     points: bytes
 
-    KIND = 0
-    POINTS = 0
+    POINTS: ClassVar[int]
 
     def _describe(self) -> str:
         return f"{self.POINTS} points"
 
     @classmethod
-    def size(cls) -> int:
-        """Return the length of the message in bytes."""
-        return _FRAME_BYTES + POINT_BYTES * cls.POINTS
-
-    def to_bytes(self) -> bytes:
-        """Return the message as bytes."""
-        return _pack(self.KIND, 0, self.session, _NONE, _NONE, self.points)
-
-    @classmethod
     def from_bytes(cls: type[_Setup], data: bytes) -> _Setup:
         """Return the message, or raise `DamagedData`."""
-        session, _, body = _unpack(data, kind=cls.KIND, lanes=0, circuit=_NONE, size=cls.size())
-        return cls(session=session, points=bytes(body))
+        header, body = cls._unpack(data, size=_FRAME_BYTES + POINT_BYTES * cls.POINTS)
+        return cls(*header, points=bytes(body))
 
 
 class SetupOffer(_SetupMessage):
@@ -105,41 +150,26 @@ class SetupAnswer(_SetupMessage):
     POINTS = TRANSFERS
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class _OpeningMessage(Confidential):
-    session: bytes
-    name: bytes
-    circuit: bytes
-    lanes: int
-
-    def _describe(self) -> str:
-        return f"{self.lanes} lanes"
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class TransferMessage(_OpeningMessage):
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class TransferMessage(_Message):
     """The evaluator's columns of the transfer, of shape (128, bytes), under a nonce of its own."""
 
     nonce: bytes
     columns: npt.NDArray[np.uint8]
 
-    def to_bytes(self) -> bytes:
-        """Return the message as bytes."""
-        parts = (self.nonce, self.columns)
-        return _pack(3, self.lanes, self.session, self.name, self.circuit, *parts)
+    KIND = 3
 
     @classmethod
     def from_bytes(cls, data: bytes, *, circuit: Circuit, lanes: int) -> TransferMessage:
         """Return the message for that circuit and number of lanes, or raise `DamagedData`."""
         size = predict_sizes(circuit, lanes=lanes).transfer
-        session, name, body = _unpack(data, kind=3, lanes=lanes, circuit=circuit.digest, size=size)
+        header, body = cls._unpack(data, size=size, circuit=circuit.digest, lanes=lanes)
         columns = np.frombuffer(body[NONCE_BYTES:], dtype=np.uint8).reshape(TRANSFERS, -1)
-        nonce = bytes(body[:NONCE_BYTES])
-        return cls(session, name, circuit.digest, lanes, nonce=nonce, columns=columns)
+        return cls(*header, nonce=bytes(body[:NONCE_BYTES]), columns=columns)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class TablesMessage(_OpeningMessage):
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class TablesMessage(_Message):
     """A garbled circuit; hashes have shape (returned wires, lanes, 2 colours, 32)."""
 
     key: bytes
@@ -147,24 +177,18 @@ class TablesMessage(_OpeningMessage):
     tables: Labels
     hashes: npt.NDArray[np.uint8]
 
-    def to_bytes(self) -> bytes:
-        """Return the message as bytes."""
-        parts = (self.key, self.seed, self.tables, self.hashes)
-        return _pack(4, self.lanes, self.session, self.name, self.circuit, *parts)
+    KIND = 4
 
     @classmethod
     def from_bytes(cls, data: bytes, *, circuit: Circuit, lanes: int) -> TablesMessage:
         """Return the message for that circuit and number of lanes, or raise `DamagedData`."""
         size = predict_sizes(circuit, lanes=lanes).tables
-        session, name, body = _unpack(data, kind=4, lanes=lanes, circuit=circuit.digest, size=size)
+        header, body = cls._unpack(data, size=size, circuit=circuit.digest, lanes=lanes)
         start = 2 * KEY_BYTES
         end = start + TABLE_LABELS * _LABEL_BYTES * circuit.and_gates * lanes
         shape = (len(circuit.returned_outputs), lanes, 2, COMMITMENT_BYTES)
         return cls(
-            session,
-            name,
-            circuit.digest,
-            lanes,
+            *header,
             key=bytes(body[:KEY_BYTES]),
             seed=bytes(body[KEY_BYTES:start]),
             tables=np.frombuffer(body[start:end], dtype="<u8").reshape(-1, 2),
@@ -172,15 +196,13 @@ class TablesMessage(_OpeningMessage):
         )
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class ReturnedMessage(_OpeningMessage):
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class ReturnedMessage(_Message):
     """Labels of the returned bits, of shape (wires, lanes, 2)."""
 
     labels: Labels
 
-    def to_bytes(self) -> bytes:
-        """Return the message as bytes."""
-        return _pack(5, self.lanes, self.session, self.name, self.circuit, self.labels)
+    KIND = 5
 
     @classmethod
     def from_bytes(cls, data: bytes, *, circuit: Circuit, lanes: int) -> ReturnedMessage:
@@ -189,50 +211,9 @@ class ReturnedMessage(_OpeningMessage):
         if not wires:
             raise DamagedData("expected no labels for a circuit that returns no bit, got some")
         size = predict_sizes(circuit, lanes=lanes).returned
-        session, name, body = _unpack(data, kind=5, lanes=lanes, circuit=circuit.digest, size=size)
-        labels = np.frombuffer(body, dtype="<u8").reshape(wires, lanes, 2)
-        return cls(session, name, circuit.digest, lanes, labels=labels)
-
-
-def _pack(
-    kind: int,
-    lanes: int,
-    session: bytes,
-    name: bytes,
-    circuit: bytes,
-    *parts: bytes | npt.NDArray[np.uint8] | Labels,
-) -> bytes:
-    header = _HEADER.pack(_MARK, _VERSION, kind, lanes, session, name, circuit)
-    buffers = [header, *(p if isinstance(p, bytes) else _flatten(p) for p in parts)]
-    digest = sha256()
-    for buffer in buffers:
-        digest.update(buffer)
-    return b"".join([digest.digest(), *buffers])
+        header, body = cls._unpack(data, size=size, circuit=circuit.digest, lanes=lanes)
+        return cls(*header, labels=np.frombuffer(body, dtype="<u8").reshape(wires, lanes, 2))
 
 
 def _flatten(array: npt.NDArray[np.uint8] | Labels) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
-def _unpack(
-    data: bytes, *, kind: int, lanes: int, circuit: bytes, size: int
-) -> tuple[bytes, bytes, memoryview]:
-    """Return session, name and body of a message, or raise `DamagedData` if it is not as stated."""
-    if len(data) != size:
-        raise DamagedData(f"expected a message of {size} bytes, got {len(data)}")
-    view = memoryview(data)
-    found = _HEADER.unpack(view[_DIGEST_BYTES:_FRAME_BYTES])
-    mark, version, found_kind, found_lanes, session, name, found_circuit = found
-    if mark != _MARK:
-        raise DamagedData("expected a message of garbling, got other bytes")
-    if version != _VERSION:
-        raise DamagedData(f"expected a message of version {_VERSION}, got version {version}")
-    if found_kind != kind:
-        raise DamagedData(f"expected a message of kind {kind}, got kind {found_kind}")
-    if found_lanes != lanes:
-        raise DamagedData(f"expected a message for {lanes} lanes, got one for {found_lanes}")
-    if found_circuit != circuit:
-        raise DamagedData("expected a message for this circuit, got one for another")
-    if sha256(view[_DIGEST_BYTES:]).digest() != view[:_DIGEST_BYTES]:
-        raise DamagedData("expected the message as it was sent, got one with another digest")
-    return session, name, view[_FRAME_BYTES:]

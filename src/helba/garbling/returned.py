@@ -16,6 +16,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
+from helba.errors import DamagedData
 from helba.garbling.circuits.circuit import Bits
 from helba.garbling.gate import take_colours
 from helba.garbling.tweak_hash import Labels
@@ -44,11 +45,13 @@ def match_outputs(
     return np.array_equal(expected, _hash(labels, key=key, name=name))
 
 
-def read_outputs(labels: Labels, *, zero: Labels, offset: Labels) -> Bits | None:
-    """Return the bits, of shape (wires, lanes), or None if a label is neither of its wire's two."""
+def read_outputs(labels: Labels, *, zero: Labels, offset: Labels) -> Bits:
+    """Return the bits, of shape (wires, lanes); `DamagedData` for any but a wire's two labels."""
     zeros = (labels == zero).all(axis=-1)
     ones: Bits = (labels == zero ^ offset).all(axis=-1)
-    return ones if (zeros | ones).all() else None
+    if not (zeros | ones).all():
+        raise DamagedData("expected labels of the returned wires, got another label")
+    return ones
 
 
 def _hash(labels: Labels, *, key: bytes, name: bytes) -> npt.NDArray[np.uint8]:

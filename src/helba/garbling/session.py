@@ -19,14 +19,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from helba.errors import DamagedData, EngineError, InvalidInput, Refused
-from helba.garbling.circuits.circuit import Bits, Circuit
+from helba.garbling.base_transfer import BaseReceiver, send_seeds
+from helba.garbling.circuits.circuit import Bits, Circuit, Shares
 from helba.garbling.confidential import Confidential, ProcessBound
+from helba.garbling.gate import evaluate, garble, take_colours
 from helba.garbling.message import (
+    NAME_BYTES,
     ReturnedMessage,
+    SetupAnswer,
+    SetupOffer,
     TablesMessage,
+    TransferMessage,
 )
-from helba.garbling.tweak_hash import Labels
+from helba.garbling.returned import commit_outputs, match_outputs, read_outputs
+from helba.garbling.transfer import (
+    NONCE_BYTES,
+    Columns,
+    TransferReceiver,
+    TransferSender,
+    expand_labels,
+)
+from helba.garbling.tweak_hash import KEY_BYTES, Labels
+from helba.randomness import Draw, draw_bytes
 
 MAX_OPENINGS = 1 << 20
 """Openings of one session: a bound for the memory of nonces and for the use of one offset."""
@@ -75,19 +92,18 @@ class Exchange(Confidential):
     """An opening that waits for its next message; `labels` are the party's own."""
 
     circuit: Circuit
-    lanes: int
     labels: Labels
 
 
 class Session(ProcessBound):
     """State that both parties keep: the session's name, used nonces, and open openings."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, draw: Draw = draw_bytes) -> None:
         super().__init__()
+        self._draw = draw
         self._session = b""
         self._nonces: set[bytes] = set()
         self._openings: dict[bytes, Exchange] = {}
-        self._waiting_bytes = 0
 
     def _describe(self) -> str:
         return f"{len(self._nonces)} openings, {len(self._openings)} of them open"
@@ -100,23 +116,17 @@ class Session(ProcessBound):
     def abandon(self, name: bytes) -> None:
         """Forget an opening; nothing happens if it is not open."""
         self._require_own_process()
-        self._drop(name)
+        self._openings.pop(name, None)
 
     def _keep(self, name: bytes, opening: Exchange) -> None:
         """Keep an opening until its next message."""
-        size = self._waiting_bytes + opening.labels.nbytes
-        if size > MAX_WAITING_BYTES:
+        waiting = [opening, *self._openings.values()]
+        if sum(each.labels.nbytes for each in waiting) > MAX_WAITING_BYTES:
             raise EngineError(
                 f"expected at most {MAX_WAITING_BYTES >> 20} MiB of openings that wait, got more: "
                 "abandon some"
             )
-        self._openings[name], self._waiting_bytes = opening, size
-
-    def _drop(self, name: bytes) -> Exchange | None:
-        opening = self._openings.pop(name, None)
-        if opening is not None:
-            self._waiting_bytes -= opening.labels.nbytes
-        return opening
+        self._openings[name] = opening
 
     def _use_nonce(self, nonce: bytes) -> None:
         if nonce in self._nonces:
@@ -130,10 +140,10 @@ class Session(ProcessBound):
     def _take_opening(self, message: TablesMessage | ReturnedMessage) -> Exchange:
         """Return the opening that the message names and close it; fail if it does not fit."""
         self._require_session(message.session)
-        opening = self._drop(message.name)
+        opening = self._openings.pop(message.name, None)
         if opening is None:
             raise DamagedData("expected a message for an open opening, got one that is not open")
-        if message.circuit != opening.circuit.digest or message.lanes != opening.lanes:
+        if message.circuit != opening.circuit.digest or message.lanes != opening.labels.shape[1]:
             raise DamagedData("expected the opening's circuit and lanes, got others")
         return opening
 
@@ -142,3 +152,155 @@ class Session(ProcessBound):
             raise EngineError("expected a session that is set up, got one that is not")
         if session != self._session:
             raise DamagedData("expected a message of this session, got one of another")
+
+
+class GarblerSession(Session):
+    """The garbler: holds one share of every value and the offset R of the session."""
+
+    def __init__(self, *, draw: Draw = draw_bytes) -> None:
+        super().__init__(draw=draw)
+        self._offset = np.frombuffer(draw(16), dtype="<u8").copy()
+        self._offset[0] |= np.uint64(1)
+        self._base: BaseReceiver | None = None
+        self._sender: TransferSender | None = None
+        self._offered = b""
+        self._answered = False
+
+    def offer(self) -> SetupOffer:
+        """Return the first message of the set-up; once a session."""
+        self._require_own_process()
+        if self._offered:
+            raise EngineError("expected one offer a session, got a second")
+        self._offered = self._draw(NAME_BYTES)
+        return SetupOffer(session=self._offered, points=self._offer_points())
+
+    def complete(self, answer: SetupAnswer) -> None:
+        """Finish the set-up; an answer that is refused ends the session."""
+        self._require_own_process()
+        if not self._offered or self._answered:
+            raise EngineError("expected a session with an offer that is not answered yet")
+        self._answered = True
+        if answer.session != self._offered:
+            raise DamagedData("expected an answer to this session's offer, got another")
+        self._take_points(answer.points)
+        self._session = self._offered
+
+    def garble(self, circuit: Circuit, *, shares: Shares, transfer: TransferMessage) -> Garbled:
+        """Return the garbled circuit for these shares and the decoding bits."""
+        self._require_own_process()
+        self._require_session(transfer.session)
+        bits = circuit.split_garbler(shares)
+        if transfer.circuit != circuit.digest or transfer.lanes != bits.shape[1]:
+            raise DamagedData("expected a transfer for this circuit and these lanes, got another")
+        if transfer.name in self._openings:
+            raise Refused("expected a transfer for a new opening, got one that is open")
+        self._use_nonce(transfer.nonce)
+        tables, outputs = self._garble(circuit, bits=bits, transfer=transfer)
+        users = len(circuit.user_outputs)
+        if users < len(outputs):
+            self._keep(transfer.name, Exchange(circuit, outputs[users:]))
+        return Garbled(tables=tables, decoding=take_colours(outputs[:users]).T.copy())
+
+    def finish(self, returned: ReturnedMessage) -> Bits:
+        """Return the returned bits, of shape (lanes, wires)."""
+        self._require_own_process()
+        opening = self._take_opening(returned)
+        bits = read_outputs(returned.labels, zero=opening.labels, offset=self._offset)
+        return bits.T.copy()
+
+    def _offer_points(self) -> bytes:
+        choices = np.unpackbits(self._offset.view(np.uint8), bitorder="little").tolist()
+        self._base = BaseReceiver(choices, session=self._offered)
+        return self._base.points
+
+    def _take_points(self, points: bytes) -> None:
+        assert self._base is not None
+        self._sender = TransferSender(self._base.receive(points), offset=self._offset)
+        self._base = None
+
+    def _garble(
+        self, circuit: Circuit, *, bits: Bits, transfer: TransferMessage
+    ) -> tuple[TablesMessage, Labels]:
+        assert self._sender is not None
+        count, lanes = circuit.input_bits, bits.shape[1]
+        theirs = self._sender.send(transfer.columns, nonce=transfer.nonce, bits=count * lanes)
+        key, seed = self._draw(KEY_BYTES), self._draw(KEY_BYTES)
+        # The evaluator expands the garbler's labels from the seed; they are W xor bit R.
+        inputs = np.empty((count + len(bits), lanes, 2), dtype=np.uint64)
+        inputs[:count] = theirs.reshape(count, lanes, 2)
+        inputs[count:] = expand_labels(seed, shape=bits.shape)
+        choices = np.stack([np.zeros_like(self._offset), self._offset])
+        inputs[count:] ^= choices.take(bits, axis=0, mode="clip")
+        tables, outputs = garble(circuit, inputs=inputs, offset=self._offset, key=key)
+        returned = outputs[len(circuit.user_outputs) :]
+        hashes = commit_outputs(returned, offset=self._offset, key=key, name=transfer.name)
+        message = TablesMessage(*transfer.header, key=key, seed=seed, tables=tables, hashes=hashes)
+        return message, outputs
+
+
+class EvaluatorSession(Session):
+    """The evaluator: holds the other share of every value and learns no output."""
+
+    def __init__(self, *, draw: Draw = draw_bytes) -> None:
+        super().__init__(draw=draw)
+        self._receiver: TransferReceiver | None = None
+
+    def answer(self, offer: SetupOffer) -> SetupAnswer:
+        """Return the second message of the set-up; once a session."""
+        self._require_own_process()
+        if self._session:
+            raise EngineError("expected one offer a session, got a second")
+        points = self._answer_points(offer)
+        self._session = offer.session
+        return SetupAnswer(session=offer.session, points=points)
+
+    def begin(self, circuit: Circuit, *, shares: Shares) -> TransferMessage:
+        """Begin an opening: return the transfer for these shares, under a new name and nonce."""
+        self._require_own_process()
+        self._require_session(self._session)
+        bits = circuit.split_evaluator(shares)
+        name, nonce = self._draw(NAME_BYTES), self._draw(NONCE_BYTES)
+        self._use_nonce(nonce)
+        columns, labels = self._transfer(bits, nonce=nonce)
+        self._keep(name, Exchange(circuit, labels))
+        return TransferMessage(
+            self._session, name, circuit.digest, bits.shape[1], nonce=nonce, columns=columns
+        )
+
+    def evaluate(self, tables: TablesMessage) -> Evaluated:
+        """Evaluate the circuit of an opening, once.
+
+        Raise `Refused` if a label that would be returned is not one that the garbler has committed
+        to: then nothing is returned. Callers count and log these.
+        """
+        self._require_own_process()
+        opening = self._take_opening(tables)
+        outputs = self._evaluate(opening, tables=tables)
+        users = len(opening.circuit.user_outputs)
+        returned = None
+        if users < len(outputs):
+            returned = ReturnedMessage(*tables.header, labels=outputs[users:])
+        return Evaluated(colours=take_colours(outputs[:users]).T.copy(), returned=returned)
+
+    def _answer_points(self, offer: SetupOffer) -> bytes:
+        points, seeds = send_seeds(offer.points, session=offer.session)
+        self._receiver = TransferReceiver(seeds)
+        return points
+
+    def _transfer(self, bits: Bits, *, nonce: bytes) -> tuple[Columns, Labels]:
+        assert self._receiver is not None
+        columns, labels = self._receiver.receive(bits.reshape(-1), nonce=nonce)
+        return columns, labels.reshape(*bits.shape, 2)
+
+    def _evaluate(self, opening: Exchange, *, tables: TablesMessage) -> Labels:
+        circuit = opening.circuit
+        own = expand_labels(tables.seed, shape=(circuit.garbler_bits, tables.lanes))
+        inputs = np.concatenate([opening.labels, own])
+        outputs = evaluate(circuit, inputs=inputs, tables=tables.tables, key=tables.key)
+        returned = outputs[len(circuit.user_outputs) :]
+        if not match_outputs(returned, hashes=tables.hashes, key=tables.key, name=tables.name):
+            raise Refused(
+                "expected labels that the garbler has committed to, got others: "
+                "nothing is returned, the opening is abandoned"
+            )
+        return outputs

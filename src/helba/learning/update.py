@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from helba.errors import EngineError
-from helba.garbling import Circuit, build_threshold
+from helba.garbling import Circuit, build_ranges_check
 from helba.learning.exchange import Compare, EncryptPads, Exchange, Reopen, Stack, Target
 from helba.learning.layout import Gram, MatrixProduct, OuterProduct, symmetrising_moves
 from helba.learning.model_check import ModelCheck
@@ -104,7 +104,7 @@ class TestPlan:
         plan = self.plan
         scale = self.scale * 2.0**LOG2_TEST_SCALE / plan.parameters.moduli[1]
         limit = plan.threshold * scale * 2.0**TEST_BITS / plan.parameters.moduli[0]
-        return build_threshold(bits=TEST_BITS, limit=round(limit))
+        return build_ranges_check(((round(limit), (1 << (TEST_BITS - 1)) - 1),), bits=TEST_BITS)
 
 
 def begin_learning(ring: Ring, plan: SharesPlan) -> Learned:

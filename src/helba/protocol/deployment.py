@@ -21,7 +21,6 @@ from helba.garbling import (
     GarblerSession,
     ShareRange,
     build_argmax,
-    build_checked_argmax,
     build_report_check,
 )
 from helba.learning.layout import Arrangement, Gram, InnerProducts
@@ -234,11 +233,9 @@ class SharesDeployment:
     @property
     def argmax_circuit(self) -> Circuit:
         """The circuit of an ask: the best arm, or arm 0 for an ask that is out of range."""
-        plan, arms, grid = self.plan, self.settings.arms, self.plan.grid
-        if plan.opener == "users":
-            return build_argmax(arms, bits=grid.bits, grid_bits=grid.low_bits)
-        return build_checked_argmax(
-            arms, bits=grid.bits, grid_bits=grid.low_bits, checked=self.ask_range, told=True
+        grid, checked = self.plan.grid, self.ask_range if self.plan.opener == "authority" else None
+        return build_argmax(
+            self.settings.arms, bits=grid.bits, grid_bits=grid.low_bits, checked=checked
         )
 
     def tells_range(self, work: Work) -> bool:

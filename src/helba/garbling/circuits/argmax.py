@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helba.errors import DamagedData, require_whole
-from helba.garbling.circuits.arithmetic import add, less_than, less_than_shallow, select, values_of
+from helba.garbling.circuits.arithmetic import less_than, less_than_shallow, select, values_of
 from helba.garbling.circuits.builder import FALSE, CircuitBuilder
 from helba.garbling.circuits.circuit import Bits, Circuit, ShareGroup
 from helba.garbling.circuits.share_range import ShareRange
@@ -35,63 +35,32 @@ def read_indices(bits: Bits, *, arms: int) -> npt.NDArray[np.int64]:
 
 
 @lru_cache(maxsize=64)
-def build_argmax(arms: int, *, bits: int, grid_bits: int = 0, shallow: bool = True) -> Circuit:
+def build_argmax(
+    arms: int, *, bits: int, grid_bits: int = 0, checked: ShareRange | None = None
+) -> Circuit:
     """Return the circuit for the index of the largest of `arms` values; ties go to the lowest.
 
     Values are signed, modulo 2^bits. With `grid_bits` = g they are first rounded to the grid,
     floor((value + 2^(g-1)) / 2^g) modulo 2^(bits-g), so that noise below half a unit decides
     nothing. The index goes to the user, lowest bit first.
 
-    `shallow` compares in logarithmic depth, but for the first round, which keeps pace with the
-    carries of the shares: 15 to 19 % more gates and bytes, half the time for one lane, and no more
-    time for many.
+    With `checked` the index is 0 unless all its values are in range: they take its groups, after
+    that of the scores. No bit is returned, but there is one more output, the last: whether all are
+    in range. The garbler may send its decoding bit to the evaluator.
     """
-    group = _require_group(arms, bits=bits, grid_bits=grid_bits)
-    builder = CircuitBuilder(group)
-    name = _find_largest(builder, values_of(builder), grid_bits=grid_bits, shallow=shallow)
-    return builder.build(title=f"argmax of {arms} values of {bits} bits", user=name)
-
-
-@lru_cache(maxsize=64)
-def build_checked_argmax(
-    arms: int,
-    *,
-    bits: int,
-    grid_bits: int = 0,
-    checked: ShareRange,
-    told: bool = False,
-    shallow: bool = True,
-) -> Circuit:
-    """Return the circuit for `build_argmax`'s index if all checked values are in range, else 0.
-
-    The values that are checked, modulo 2^96, take the groups of `checked` after that of the
-    scores. No bit is returned: nobody learns of a failed check but the user, who gets index 0. With
-    `told` there is one more output, the last: whether all are in range. The garbler may send its
-    decoding bit to the evaluator.
-    """
-    group = _require_group(arms, bits=bits, grid_bits=grid_bits)
-    builder = CircuitBuilder(group, *checked.shared_groups, checked.garbler_group)
-    pairs = zip(builder.evaluator[:arms], builder.garbler[:arms], strict=True)
-    scores = [add(builder, own, other) for own, other in pairs]
-    name = _find_largest(builder, scores, grid_bits=grid_bits, shallow=shallow)
-    shared = arms + checked.values + checked.parities
-    right = checked.build(builder, first=arms, masks=shared)
-    return builder.build(
-        title=f"argmax of {arms} values of {bits} bits if {checked.values} values are in range",
-        user=[builder.conjoin(right, wire) for wire in name] + ([right] if told else []),
-    )
-
-
-def _require_group(arms: int, *, bits: int, grid_bits: int) -> ShareGroup:
     require_whole("arms", arms, least=1, most=MAX_ARMS)
     require_whole("bits", bits, least=8, most=63)
     require_whole("grid_bits", grid_bits, least=0, most=bits - 2)
-    return ShareGroup(arms, bits, offset=(1 << grid_bits) >> 1)
+    scores = ShareGroup(arms, bits, offset=(1 << grid_bits) >> 1)
+    builder = CircuitBuilder(scores, *(checked.groups if checked else ()))
+    name = _find_largest(builder, values_of(builder, count=arms), grid_bits=grid_bits)
+    if checked is None:
+        return builder.build(user=name)
+    right = checked.build(builder, first=arms)
+    return builder.build(user=[*(builder.conjoin(right, wire) for wire in name), right])
 
 
-def _find_largest(
-    builder: CircuitBuilder, values: list[list[int]], *, grid_bits: int, shallow: bool
-) -> list[int]:
+def _find_largest(builder: CircuitBuilder, values: list[list[int]], *, grid_bits: int) -> list[int]:
     """Return the bits of the index of the largest value, by a tournament of neighbours.
 
     A pair's winner is known by one new bit: in round r the upper bits of an index are public. The
@@ -100,10 +69,10 @@ def _find_largest(
     contestants = [(value[grid_bits:], list[int]()) for value in values]
     while len(contestants) > 1:
         winners = []
-        first = len(contestants) == len(values)
-        compare = less_than_shallow if shallow and not first else less_than
+        # In the first round a bit after the other keeps pace with the carries of the shares.
+        compare = less_than if len(contestants) == len(values) else less_than_shallow
         for left, right in zip(contestants[::2], contestants[1::2], strict=False):
-            smaller = compare(builder, left[0], right[0], signed=True)
+            smaller = compare(builder, left[0], right[0])
             value = select(builder, smaller, left[0], right[0])
             winners.append((value, [*select(builder, smaller, left[1], right[1]), smaller]))
         if len(contestants) % 2:

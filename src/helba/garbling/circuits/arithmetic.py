@@ -16,9 +16,9 @@ Wires = Sequence[int]
 _PART_BITS = 5
 
 
-def values_of(builder: CircuitBuilder) -> list[list[int]]:
-    """Return the bits of every shared value, by `add`: one AND a bit, without the last one."""
-    pairs = zip(builder.evaluator, builder.garbler, strict=True)
+def values_of(builder: CircuitBuilder, *, count: int) -> list[list[int]]:
+    """Return the bits of the first shared values, by `add`: one AND a bit, without the last one."""
+    pairs = zip(builder.evaluator[:count], builder.garbler[:count], strict=True)
     return [add(builder, own, other) for own, other in pairs]
 
 
@@ -58,7 +58,7 @@ def add_small(
     return total[:bits], all_of(builder, zeros)
 
 
-def less_than(builder: CircuitBuilder, left: Wires, right: Wires, *, signed: bool) -> int:
+def less_than(builder: CircuitBuilder, left: Wires, right: Wires, *, signed: bool = True) -> int:
     """Return left < right: one AND a bit, as deep as there are bits.
 
     The borrow is b' = b xor (l xor r)(r xor b); for signed numbers the top bits change places.
@@ -71,17 +71,18 @@ def less_than(builder: CircuitBuilder, left: Wires, right: Wires, *, signed: boo
     return borrow
 
 
-def less_than_shallow(builder: CircuitBuilder, left: Wires, right: Wires, *, signed: bool) -> int:
-    """Return left < right: about 2 ANDs a bit, as deep as the logarithm of their number, plus 5.
+def less_than_shallow(builder: CircuitBuilder, left: Wires, right: Wires) -> int:
+    """Return left < right for signed numbers, in logarithmic depth, plus 5: about 2 ANDs a bit.
 
-    Parts are compared at once, the smallest as in `less_than`, and put together in pairs:
-    less = less_high xor equal_high less_low.
+    That is 15 to 19 % more gates and bytes in an argmax, half the time for one lane, and no more
+    time for many. Parts are compared at once, the smallest as in `less_than`, and put together in
+    pairs: less = less_high xor equal_high less_low.
     """
 
     def compare(low: int, high: int, *, equality: bool) -> tuple[int, int]:
         if high - low <= _PART_BITS:
             lefts, rights = left[low:high], right[low:high]
-            less = less_than(builder, lefts, rights, signed=signed and high == len(left))
+            less = less_than(builder, lefts, rights, signed=high == len(left))
             pairs = zip(lefts, rights, strict=True)
             equal = all_of(builder, [builder.negate(builder.xor(a, b)) for a, b in pairs])
             return less, equal
@@ -94,17 +95,18 @@ def less_than_shallow(builder: CircuitBuilder, left: Wires, right: Wires, *, sig
     return compare(0, len(left), equality=False)[0]
 
 
-def exceeds(builder: CircuitBuilder, number: Wires, limit: int, *, plus: int = FALSE) -> int:
-    """Return number + plus > limit, for an unsigned number, a public limit and a single bit."""
+def at_most(builder: CircuitBuilder, number: Wires, limit: int, *, plus: int = FALSE) -> int:
+    """Return number + plus <= limit, for an unsigned number, a public limit >= 0 and a single bit.
+
+    About one AND a bit.
+    """
     limit, above = int(limit), plus
-    if limit < 0:
-        return builder.negate(FALSE)
     for i, wire in enumerate(number):
         if limit >> i & 1:
             above = builder.conjoin(wire, above)
         else:
             above = builder.disjoin(wire, above)
-    return above if limit < 1 << len(number) else FALSE
+    return builder.negate(above if limit < 1 << len(number) else FALSE)
 
 
 def select(builder: CircuitBuilder, choice: int, zero: Wires, one: Wires) -> list[int]:

@@ -86,9 +86,7 @@ class CircuitBuilder:
         """Return left OR right; one AND."""
         return self.conjoin(left ^ 1, right ^ 1) ^ 1
 
-    def build(
-        self, *, title: str, user: Sequence[int] = (), returned: Sequence[int] = ()
-    ) -> Circuit:
+    def build(self, *, user: Sequence[int] = (), returned: Sequence[int] = ()) -> Circuit:
         """Return the circuit with these outputs: for the user, and returned to the garbler."""
         for wire in returned:
             if wire in (FALSE, TRUE):
@@ -106,7 +104,6 @@ class CircuitBuilder:
             inputs = _freeze(lefts + rights)
             steps.append(Step(is_and=level == 0, inputs=inputs, start=start, stop=end))
         return Circuit(
-            title=title,
             groups=self.groups,
             wires=end,
             steps=tuple(steps),
@@ -148,7 +145,7 @@ class CircuitBuilder:
         return sorted(ordered, key=lambda gate: gate[0])
 
 
-def join_copies(circuit: Circuit, *, copies: int, title: str) -> Circuit:
+def join_copies(circuit: Circuit, *, copies: int) -> Circuit:
     """Return the circuit that runs copies of a circuit and returns the AND of their returned bits.
 
     The circuit has one group of values and returns one bit; the copies' values follow each other.
@@ -177,7 +174,6 @@ def join_copies(circuit: Circuit, *, copies: int, title: str) -> Circuit:
         verdicts = np.concatenate([np.arange(end, end + half), verdicts[2 * half :]])
         end += half
     return Circuit(
-        title=title,
         groups=(ShareGroup(copies * group.values, group.bits, group.offset),),
         wires=end,
         steps=tuple(steps),

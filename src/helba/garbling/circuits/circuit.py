@@ -78,7 +78,6 @@ class Step:
 class Circuit:
     """A circuit, ready to be run on any number of lanes. Made by `CircuitBuilder`."""
 
-    title: str
     groups: tuple[ShareGroup, ...]
     wires: int
     steps: tuple[Step, ...]
@@ -86,7 +85,7 @@ class Circuit:
     returned_outputs: npt.NDArray[np.intp]
 
     def __repr__(self) -> str:
-        return f"Circuit({self.title!r}, {self.and_gates} AND gates, depth {self.depth})"
+        return f"Circuit({self.and_gates} AND gates, depth {self.depth})"
 
     @property
     def evaluator_groups(self) -> tuple[ShareGroup, ...]:
@@ -134,10 +133,6 @@ class Circuit:
             text.update(repr(len(outputs)).encode() + outputs.astype("<i8").tobytes())
         return text.digest()[:16]
 
-    def count_lanes(self, shares: Shares) -> int:
-        """Return the lanes of the garbler's `shares`; `InvalidInput` if they do not fit."""
-        return _as_groups(self.groups, shares)[0].shape[0]
-
     def split_evaluator(self, shares: Shares) -> Bits:
         """Return the evaluator's bits, of shape (bits, lanes), lowest bit of a value first."""
         groups = self.evaluator_groups
@@ -150,19 +145,6 @@ class Circuit:
         return np.concatenate(
             [_split(_minus(a, g), g) for a, g in zip(arrays, self.groups, strict=True)]
         )
-
-
-def evaluate_clear(circuit: Circuit, *, evaluator: Shares, garbler: Shares) -> tuple[Bits, Bits]:
-    """Return the outputs for the user and the returned ones, each of shape (lanes, outputs).
-
-    The oracle of garbling: it runs the same gates on the bits themselves.
-    """
-    own, other = circuit.split_evaluator(evaluator), circuit.split_garbler(garbler)
-    if own.shape[1] != other.shape[1]:
-        raise InvalidInput("lanes of the shares", f"{own.shape[1]} and {other.shape[1]}", "equal")
-    outputs = evaluate_bits(circuit, np.concatenate([own, other])).T.copy()
-    users = len(circuit.user_outputs)
-    return outputs[:, :users], outputs[:, users:]
 
 
 def evaluate_bits(circuit: Circuit, inputs: Bits) -> Bits:

@@ -52,21 +52,21 @@ class ShareRange:
     # -- the circuit
 
     @property
-    def shared_groups(self) -> tuple[ShareGroup, ShareGroup]:
-        """Lower bits of the values, and parities of the upper ones."""
-        offset = 1 << (self.low_bits - 1)
-        return ShareGroup(self.values, self.low_bits, offset), ShareGroup(self.parities, 1)
+    def groups(self) -> tuple[ShareGroup, ShareGroup, ShareGroup]:
+        """Lower bits of the values, parities of the upper ones, and the garbler's own bits.
 
-    @property
-    def garbler_group(self) -> ShareGroup:
-        """For each value and parity a bit of the garbler alone."""
-        return ShareGroup(self.values * self.parities, 1, garbler_only=True)
+        Of these there is one for each value and parity.
+        """
+        return (
+            ShareGroup(self.values, self.low_bits, offset=1 << (self.low_bits - 1)),
+            ShareGroup(self.parities, 1),
+            ShareGroup(self.values * self.parities, 1, garbler_only=True),
+        )
 
-    def build(self, builder: CircuitBuilder, *, first: int, masks: int) -> int:
+    def build(self, builder: CircuitBuilder, *, first: int) -> int:
         """Return the wire that says whether all values are in range.
 
-        `first` is the place of the lower bits among the builder's values, the parities follow them;
-        `masks` is that of the garbler's own bits.
+        `first` is the place of the groups among the builder's values.
         """
         carries = [
             self._carry(builder, builder.evaluator[i], builder.garbler[i])
@@ -78,7 +78,7 @@ class ShareRange:
             (theirs,), (own,) = builder.evaluator[place], builder.garbler[place]
             total = builder.xor(theirs, own)
             for value, carry in enumerate(carries):
-                (mask,) = builder.garbler[masks + value * self.parities + parity]
+                (mask,) = builder.garbler[place + (value + 1) * self.parities]
                 total = builder.xor(total, builder.conjoin(carry, mask))
             sums.append(builder.negate(total))
         return all_of(builder, sums)
@@ -96,53 +96,45 @@ class ShareRange:
 
     def split_evaluator(self, shares: NDArray[np.object_], *, seed: bytes) -> tuple[Words, Words]:
         """Return the evaluator's part of values of shape (lanes, values), for the shared groups."""
-        low, high = self._cut(shares)
-        return low, _parity(high[:, None] & self._choices(seed), axes=(2, 3))
+        high = _cut(shares >> self.low_bits)
+        return self._take_low(shares), _parity(high[:, None] & self._choices(seed), axes=(2, 3))
 
     def split_garbler(
         self, shares: NDArray[np.object_], *, seed: bytes
     ) -> tuple[Words, Words, Words]:
         """Return the garbler's part, for the shared groups and for its own."""
-        low, _ = self._cut(shares)
-        _, upper = self._cut(((1 << (self.low_bits - 1)) - shares) % (1 << SHARE_BITS))  # g'
-        complement = upper ^ self._every_bit  # u
-        after = _plus_one(complement) & self._every_bit
-        chosen, changes = self._choices(seed), complement ^ after
+        low = self._take_low(shares)
+        upper = ((1 << (self.low_bits - 1)) - shares) % (1 << SHARE_BITS) >> self.low_bits  # g'
+        complement = self._every_bit ^ upper  # u
+        after = _cut((complement + 1) & self._every_bit)
+        chosen, changes = self._choices(seed), _cut(complement) ^ after
         parities = _parity(after[:, None] & chosen, axes=(2, 3))
         masks = _parity(changes[:, :, None] & chosen.transpose(1, 0, 2), axes=(3,))
         return low, parities, masks.reshape(len(shares), -1)
 
-    def _cut(self, shares: NDArray[np.object_]) -> tuple[Words, Words]:
-        """The lower bits as words, and the upper ones as two words each: (lanes, values, 2)."""
+    def _take_low(self, shares: NDArray[np.object_]) -> Words:
         if shares.ndim != 2 or shares.shape[1] != self.values:
             raise InvalidInput("shares", f"shape {shares.shape}", f"(lanes, {self.values})")
-        data = b"".join(int(each).to_bytes(_SHARE_BYTES, "little") for each in shares.reshape(-1))
-        packed = np.frombuffer(data, dtype="<u8").reshape(*shares.shape, _WORDS)
-        first, second = packed[..., 0], packed[..., 1]
-        shift, rest = np.uint64(self.low_bits), np.uint64(64 - self.low_bits)
-        high = np.stack([first >> shift | second << rest, second >> shift], axis=-1)
-        return first & np.uint64((1 << self.low_bits) - 1), high
+        low: Words = (shares & ((1 << self.low_bits) - 1)).astype(np.uint64)
+        return low
 
     @property
-    def _every_bit(self) -> Words:
-        """Two words with a one for every upper bit."""
-        ones = (1 << (SHARE_BITS - self.low_bits)) - 1
-        return np.frombuffer(ones.to_bytes(_SHARE_BYTES, "little"), dtype="<u8")
+    def _every_bit(self) -> int:
+        """A one for every upper bit."""
+        return (1 << (SHARE_BITS - self.low_bits)) - 1
 
     def _choices(self, seed: bytes) -> Words:
         """The upper bits that each parity takes, as words: (parities, values, 2)."""
         size = self.parities * self.values * _SHARE_BYTES
         stream = hashlib.shake_128(b"helba parities" + seed).digest(size)
         drawn = np.frombuffer(stream, dtype="<u8").reshape(self.parities, self.values, _WORDS)
-        return drawn & self._every_bit
+        return drawn & _cut(np.array([self._every_bit], dtype=object))
 
 
-def _plus_one(words: Words) -> Words:
-    """Numbers of two words, plus one."""
-    total = words.copy()
-    total[..., 0] += np.uint64(1)
-    total[..., 1] += total[..., 0] == 0
-    return total
+def _cut(numbers: NDArray[np.object_]) -> Words:
+    """The numbers as two words each."""
+    data = b"".join(int(each).to_bytes(_SHARE_BYTES, "little") for each in numbers.reshape(-1))
+    return np.frombuffer(data, dtype="<u8").reshape(*numbers.shape, _WORDS)
 
 
 def _parity(words: Words, *, axes: tuple[int, ...]) -> Words:
