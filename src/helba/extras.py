@@ -44,18 +44,13 @@ PURPOSES = {"lab": "this", "service": "the service", "postgres": "a store in Pos
 PACKAGES = {"prometheus_client": "prometheus-client", "sklearn": "scikit-learn"}
 
 
-def is_installed(module: str) -> bool:
-    """Return whether the module can be found; it is not loaded."""
-    return find_spec(module) is not None
-
-
 def require_extra(extra: str, *, purpose: str | None = None, only: str | None = None) -> None:
     """Raise `MissingPackage` unless the modules of `extra` are installed, or the one named `only`.
 
     `purpose` begins the message: what needs them.
     """
     modules = EXTRAS[extra] if only is None else (only,)
-    missing = [_package(module) for module in modules if not is_installed(module)]
+    missing = [module for module in modules if find_spec(module) is None]
     if missing:
         raise MissingPackage(_message(extra, missing=missing, purpose=purpose))
 
@@ -65,7 +60,7 @@ def explain_missing(error: ModuleNotFoundError) -> MissingPackage | None:
     module = (error.name or "").partition(".")[0]
     for extra, modules in EXTRAS.items():
         if module in modules:
-            return MissingPackage(_message(extra, missing=[_package(module)]))
+            return MissingPackage(_message(extra, missing=[module]))
     return None
 
 
@@ -96,12 +91,9 @@ def _has_wheel() -> bool:
 def _message(extra: str, *, missing: list[str], purpose: str | None = None) -> str:
     who = PURPOSES[extra] if purpose is None else purpose
     verb = "is" if len(missing) == 1 else "are"
-    return f"{who} needs {', '.join(missing)}, which {verb} not installed: {_command(extra)}"
+    names = ", ".join(PACKAGES.get(module, module) for module in missing)
+    return f"{who} needs {names}, which {verb} not installed: {_command(extra)}"
 
 
 def _command(extra: str) -> str:
     return f"pip install 'helba[{extra}]'"
-
-
-def _package(module: str) -> str:
-    return PACKAGES.get(module, module)

@@ -46,7 +46,6 @@ class Replay(Problem):
     parameter_bound = 4.0
     noise = 0.5
     reward_max = 1.0
-    ridge = 1.0
     linear = False
 
     def __init__(self, *, dim: int | None = None, arms: int | None = None, seed: int = 0) -> None:

@@ -24,7 +24,6 @@ class Synthetic(LinearProblem):
     parameter_bound = 1.0
     noise = 0.5
     reward_max = 1.0 + 6 * noise
-    ridge = 1.0
 
     def __init__(self, *, dim: int | None = None, arms: int | None = None, seed: int = 0) -> None:
         self.dim = DEFAULT_DIM if dim is None else dim

@@ -30,7 +30,6 @@ class Toy(LinearProblem):
     parameter_bound = 1.0
     noise = 0.5
     reward_max = math.sqrt(2) + 6 * noise
-    ridge = 1.0
 
     def __init__(self, *, dim: int | None = None, arms: int | None = None, seed: int = 0) -> None:
         for name, value in (("dim", dim), ("arms", arms)):

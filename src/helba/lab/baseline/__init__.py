@@ -1,0 +1,1 @@
+"""Baselines that experiments compare HELBA with, on plain data."""
