@@ -8,7 +8,7 @@ within it by XOR depth, so that all independent gates of a kind stand in one ste
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import count, groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -33,23 +33,14 @@ class CircuitBuilder:
         shared = [group for group in groups if not group.garbler_only]
         if list(groups[: len(shared)]) != shared:
             raise InvalidInput("groups", "another order", "those of the garbler alone last")
-        theirs, total = (
-            sum(group.values * group.bits for group in part) for part in (shared, groups)
-        )
-        self._inputs = theirs + total
         self._gates: list[_Gate] = []
         self._known: dict[_Gate, int] = {}
-        self.evaluator = self._split(shared, 1)
-        self.garbler = self._split(groups, 1 + theirs)
-
-    @staticmethod
-    def _split(groups: Sequence[ShareGroup], first: int) -> list[list[int]]:
-        values = []
-        for group in groups:
-            for _ in range(group.values):
-                values.append([2 * node for node in range(first, first + group.bits)])
-                first += group.bits
-        return values
+        nodes = count(1)
+        self.evaluator, self.garbler = (
+            [[2 * next(nodes) for _ in range(g.bits)] for g in part for _ in range(g.values)]
+            for part in (shared, groups)
+        )
+        self._inputs = next(nodes) - 1
 
     def _gate(self, is_and: bool, left: int, right: int) -> int:
         gate = (is_and, left, right) if left < right else (is_and, right, left)
