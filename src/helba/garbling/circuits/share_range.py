@@ -133,7 +133,7 @@ class ShareRange:
 
 def _cut(numbers: NDArray[np.object_]) -> Words:
     """The numbers as two words each."""
-    data = b"".join(int(each).to_bytes(_SHARE_BYTES, "little") for each in numbers.reshape(-1))
+    data = b"".join(each.to_bytes(_SHARE_BYTES, "little") for each in numbers.reshape(-1))
     return np.frombuffer(data, dtype="<u8").reshape(*numbers.shape, _WORDS)
 
 
