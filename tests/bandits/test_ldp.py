@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from helba.lab.baseline.ldp import LdpOful, gaussian_deviation
+from helba.bandits.ldp import LdpOful, gaussian_deviation
 
 from .play import linear_settings, play
 

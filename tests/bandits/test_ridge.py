@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from helba.bandits.ridge import RankOneRidge
 from helba.lab.algorithm import make_policy
-from helba.lab.baseline.ridge import RankOneRidge
 
 from .play import linear_settings, play, rounds
 

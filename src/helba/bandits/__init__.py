@@ -1,4 +1,4 @@
-"""Policies in the clear: what each of them is, and the twin of the bandit on shares."""
+"""Policies in the clear: the baselines, and the twin of the bandit on shares."""
 
 from __future__ import annotations
 

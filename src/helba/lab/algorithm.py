@@ -40,18 +40,18 @@ def make_policy(name: str, *, settings: Settings, seed: int = 0) -> Policy:
     if name.startswith("helba"):
         return _make_twin(settings)
     if name in ("oful", "oful-tuned"):
-        from helba.lab.baseline.oful import Oful
+        from helba.bandits.oful import Oful
 
         return Oful(settings)
     if name in ("rsoful", "rsoful-tr"):
-        from helba.lab.baseline.oful import RarelySwitchingOful
+        from helba.bandits.oful import RarelySwitchingOful
 
         return RarelySwitchingOful(settings, rule="trace" if name == "rsoful-tr" else "determinant")
     if name == "ldp":
-        from helba.lab.baseline.ldp import LdpOful
+        from helba.bandits.ldp import LdpOful
 
         return LdpOful(settings, seed=seed)
-    from helba.lab.baseline.uniform import Uniform
+    from helba.bandits.uniform import Uniform
 
     return Uniform(settings, seed=seed)
 

@@ -35,7 +35,6 @@ TOOL = "helba compare"
 SECONDS_BETWEEN_SAVES = 0.5
 SOURCES = (
     *("errors.py", "numerics", "bandits", "problems", "reference/numerics", "reference/twin"),
-    "lab/baseline",
     *(f"lab/{name}.py" for name in ("algorithm", "runner", "rows")),
     *(f"lab/comparison/{name}.py" for name in ("compare", "tuning", "store")),
 )

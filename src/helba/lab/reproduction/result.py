@@ -37,7 +37,7 @@ MANIFEST = "paper.json"
 # What computes, not what writes up: a new caption makes no run anew.
 SOURCES = (
     *("errors.py", "numerics", "bandits", "problems", "reference"),
-    *("lab/baseline", "lab/runner.py", "lab/rows.py", "lab/comparison/tuning.py"),
+    *("lab/runner.py", "lab/rows.py", "lab/comparison/tuning.py"),
     *(f"lab/play/{name}.py" for name in ("encrypted", "single", "stopwatch", "tie")),
 )
 

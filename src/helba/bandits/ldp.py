@@ -20,10 +20,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from helba.bandits.oful import optimistic_arm
 from helba.bandits.policy import Array, Policy
 from helba.bandits.ridge import solve_ridge
 from helba.bandits.settings import Settings
-from helba.lab.baseline.oful import optimistic_arm
 
 
 @lru_cache(maxsize=64)

@@ -15,9 +15,8 @@ import numpy as np
 from helba.bandits.bounds import batch_regret_bound, switch_bound
 from helba.bandits.policy import Array, Policy
 from helba.bandits.radius import confidence_radius
-from helba.bandits.ridge import quadratic_forms
+from helba.bandits.ridge import RankOneRidge, quadratic_forms
 from helba.bandits.settings import Settings
-from helba.lab.baseline.ridge import RankOneRidge
 
 
 class Oful(Policy):

@@ -1,1 +1,0 @@
-"""Baselines that experiments compare HELBA with, on plain data."""
