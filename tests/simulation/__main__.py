@@ -1,7 +1,7 @@
 """Play scenarios: `python -m tests.simulation --messages 1000000`, or `--replay SEED` for one.
 
-A scenario that fails is made smaller, printed as one line, and with `--keep` added to `failures.jsonl`,
-which the tests play from then on.
+A scenario that fails is made smaller and printed as one line. With `--keep` it is added to
+`failures.jsonl`, which the tests play from then on.
 """
 
 from __future__ import annotations
