@@ -8,6 +8,8 @@ from collections.abc import Generator
 import hypothesis
 import pytest
 
+from tests.sweep import SOAK
+
 os.environ["MPLBACKEND"] = "Agg"
 if "PYTEST_XDIST_WORKER" in os.environ:
     # One thread in each of several workers beats all cores in all of them.
@@ -50,8 +52,12 @@ def pytest_report_header() -> str:
     return f"helba: CKKS tests run on OpenFHE {version}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the CKKS tests where OpenFHE cannot be loaded; mark those that take a store."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only a soak runs, and CKKS where it cannot be loaded; mark what has a store."""
+    if not SOAK:
+        long = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
     skip = pytest.mark.skip(reason=f"OpenFHE cannot be loaded: {OBSTACLE}")
     for item in items:
         if OBSTACLE and item.get_closest_marker("ckks"):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from helba.cli import main
+from helba.lab.command.paper import SECTIONS
 from helba.lab.reproduction import run as run_module
 
 HELBA = [sys.executable, "-m", "helba", "paper"]
@@ -138,7 +139,7 @@ def test_paper_all_reproduces_every_section_in_the_simulator(tmp_path, capsys):
     arguments = ["paper", "all", *SMALL, "--out", str(tmp_path), "--jobs", "1", "--json"]
     assert main(arguments) == 0
     report = json.loads(capsys.readouterr().out)
-    assert [section["name"] for section in report["sections"]] == list(run_module.SECTIONS)
+    assert [section["name"] for section in report["sections"]] == list(SECTIONS)
     assert all(section["tables"] for section in report["sections"])
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     for section in report["sections"]:
