@@ -53,7 +53,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only a soak runs, and CKKS where it cannot be loaded; mark what has a store."""
+    """Leave out cases of soaks, skip CKKS where it cannot be loaded, mark what has a store."""
     if not SOAK:
         long = [item for item in items if item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=long)
