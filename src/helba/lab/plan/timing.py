@@ -11,7 +11,7 @@ from pathlib import Path
 
 from helba.errors import InvalidInput
 from helba.lab.plan.cost import KINDS, SHIPPED, Timing
-from helba.reference.numerics.store import cache_directory, write_whole
+from helba.reference.numerics.store import cache_directory, write_atomically
 
 
 def save_timing(seconds: Mapping[str, float]) -> Path:
@@ -19,7 +19,7 @@ def save_timing(seconds: Mapping[str, float]) -> Path:
     if set(seconds) != set(KINDS) or not all(value > 0 for value in seconds.values()):
         raise InvalidInput("seconds", sorted(seconds), f"one positive number for each of {KINDS}")
     path = _timing_path()
-    write_whole(path, json.dumps(dict(seconds), indent=1))
+    write_atomically(path, json.dumps(dict(seconds), indent=1))
     return path
 
 

@@ -76,11 +76,11 @@ def _write(request: Mapping[str, object], record: Mapping[str, object]) -> None:
     body = _with_hex({"version": FORMAT_VERSION, "request": request, "result": record})
     text = _text({"body": body, "checksum": _checksum(body)})
     with contextlib.suppress(OSError):
-        write_whole(path_of(request), text)
+        write_atomically(path_of(request), text)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all, with the folders that it needs."""
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file atomically: readers see the old content or the new. Makes folders it needs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:

@@ -203,15 +203,15 @@ def _derive_key(passphrase: str, *, cost: Cost, salt: bytes) -> bytes:
 
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner can read; it appears whole or not at all."""
-    _write_whole(path, data, mode=0o600)
+    _write_atomically(path, data, mode=0o600)
 
 
 def write_public(path: Path, data: bytes) -> None:
     """Write a file that all may read, as far as the umask lets them; whole or not at all."""
-    _write_whole(path, data, mode=0o644)
+    _write_atomically(path, data, mode=0o644)
 
 
-def _write_whole(path: Path, data: bytes, *, mode: int) -> None:
+def _write_atomically(path: Path, data: bytes, *, mode: int) -> None:
     aside = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
         handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)

@@ -21,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from helba.errors import InvalidInput, require_choice, require_positive, require_whole
-from helba.reference.numerics.store import cache_directory, write_whole
+from helba.reference.numerics.store import cache_directory, write_atomically
 from helba.reference.planning.parameters import Parameters
 
 FORMAT_VERSION = 1
@@ -152,7 +152,7 @@ def save_calibration(measurements: Iterable[Measurement]) -> Path:
     fit_calibration(made, note="")  # refuses none at all
     text = json.dumps({"version": FORMAT_VERSION, "measurements": [asdict(m) for m in made]})
     path = calibration_path()
-    write_whole(path, text)
+    write_atomically(path, text)
     return path
 
 
