@@ -90,7 +90,7 @@ def test_length_depends_on_kind_and_public_counts_alone(opener):
         for parcel in parcels:
             message = parcel.message
             public = [kind, getattr(message, "work", None), getattr(message, "step", None)]
-            public += [len(getattr(message, name, ())) for name in ("sealed", "pads", "signs")]
+            public += [len(getattr(message, name, ())) for name in ("halves", "pads", "signs")]
             public = tuple(public)
             sizes.setdefault(public, set()).add(len(parcel.data))
         assert all(len(each) == 1 for each in sizes.values()), kind
@@ -235,7 +235,7 @@ def test_hostile_counts_are_damaged_data_at_once(opener, hostile):
             continue
         parcel = parcels[0]
         codec = codec_of(world, parcel)
-        rest = parcel.data[_WORK_AT + len(codec_module._work(parcel.message.work)) :]
+        rest = parcel.data[_WORK_AT + len(codec._dump_work(parcel.message.work)) :]
         data = parcel.data[:_WORK_AT] + HOSTILE[hostile] + rest
         began = time.perf_counter()
         assert not try_decode(codec, data), kind

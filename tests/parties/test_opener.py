@@ -355,7 +355,7 @@ def test_refused_report_is_dropped_by_the_server_and_nothing_waits_for_it():
 
 
 def test_opener_takes_no_messages_of_others(hand):
-    for message in (Receipt(name=bytes(16)), Colours(task=bytes(16), sealed=())):
+    for message in (Receipt(name=bytes(16)), Colours(task=bytes(16), halves=())):
         with pytest.raises(InvalidInput, match="one for an opener"):
             reply_of(hand.opener, message)
 

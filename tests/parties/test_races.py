@@ -589,7 +589,7 @@ def test_reply_with_parts_missing_costs_an_attempt(opener, kind):
     left = [1]
 
     def cut(message):
-        name = {"Pads": "pads", "Reopened": "replies", "Colours": "sealed"}[kind]
+        name = {"Pads": "pads", "Reopened": "replies", "Colours": "halves"}[kind]
         if not left[0]:
             return message
         left[0] -= 1

@@ -410,7 +410,7 @@ class Simulation:
                 once.use("key", message.tables.key)
                 once.use("label", message.tables.seed)
         elif kind == "Colours":
-            for sealed in message.sealed:
+            for sealed in message.halves:
                 once.use("nonce", sealed[:24])
         elif kind in ("PadTask", "CompareTask", "ReopenTask"):
             for opening in getattr(message, "openings", ()):

@@ -299,7 +299,7 @@ class OpenerParty:
         in_range = evaluated.colours[:, -1] ^ message.told
         if work.count > 1 and not in_range.all():
             raise Refused("an ask of this product is out of range")
-        sealed = tuple(
+        halves = tuple(
             seal_answer(
                 colours,
                 seed=seed,
@@ -309,7 +309,7 @@ class OpenerParty:
             )
             for colours, seed in zip(evaluated.colours[:, :-1], task.seeds, strict=True)
         )
-        return Colours(task=message.task, sealed=sealed)
+        return Colours(task=message.task, halves=halves)
 
     # -- bookkeeping
 

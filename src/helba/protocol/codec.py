@@ -1,7 +1,8 @@
 """Messages as bytes, and back. Domain objects never see bytes.
 
-    mark, version, kind, the deployment's digest | fields, each with its length where it can vary
+    mark, version, kind, the deployment's digest | the message's fields, in their order
 
+A field has the same form in every message, by its name, with its length where that can vary.
 Ciphertexts and openings are those of `helba.ring.wire`, garbled circuits those of
 `helba.garbling.message`, each with its own checks. Every failure is `DamagedData`. A message's
 length depends on its kind, the plan and public counts, never on what it says.
@@ -11,13 +12,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import fields
+from functools import partial
+from typing import Any, get_args
 
 import numpy as np
 
 from helba.errors import DamagedData, HelbaError
 from helba.garbling import (
-    Circuit,
     ReturnedMessage,
     SetupAnswer,
     SetupOffer,
@@ -26,35 +28,12 @@ from helba.garbling import (
 )
 from helba.garbling.circuits.argmax import name_bits
 from helba.garbling.circuits.circuit import Bits
-from helba.learning.plan import Batch
 from helba.learning.update import TestTerms
 from helba.learning.update_plan import UpdateTerms
 from helba.protocol.box import BOX_BYTES, sealed_bytes
 from helba.protocol.deployment import SharesDeployment
-from helba.protocol.message import (
-    ID_BYTES,
-    SIGN_SEED_BYTES,
-    Abort,
-    Acceptance,
-    Answer,
-    Ask,
-    Colours,
-    CompareTask,
-    Message,
-    Offer,
-    Pads,
-    PadTask,
-    Receipt,
-    Refusal,
-    Reopened,
-    ReopenTask,
-    Report,
-    Shared,
-    Tables,
-    Transfer,
-    Verdict,
-    Work,
-)
+from helba.protocol.form import Form, Reader, make_form
+from helba.protocol.message import ID_BYTES, SIGN_SEED_BYTES, Message, Shared, Work
 from helba.ring import Ciphertext, Opening, PublicKey
 from helba.ring.sharing.pad import dump_shares, load_shares
 from helba.ring.wire import dump_ciphertext, dump_opening, load_ciphertext, load_opening
@@ -62,32 +41,11 @@ from helba.ring.wire import dump_ciphertext, dump_opening, load_ciphertext, load
 VERSION = 1
 _HEAD = struct.Struct("<4sBB16s")
 _MARK = b"\x89HSh"
-_KINDS: tuple[type, ...] = (
-    Ask,
-    Report,
-    Answer,
-    Receipt,
-    Refusal,
-    Offer,
-    Acceptance,
-    PadTask,
-    Pads,
-    ReopenTask,
-    Reopened,
-    CompareTask,
-    Transfer,
-    Tables,
-    Verdict,
-    Colours,
-    Abort,
-)
+_KINDS: tuple[type, ...] = get_args(Message)
 _SUBJECTS = ("ask", "fold", "test", "update")
 _WORK = struct.Struct("<BIB")
-_TEST = struct.Struct("<III")
-_UPDATE = struct.Struct("<IIddIIB")
 REASON_BYTES = 200
 STEP_BYTES = 16
-MOST_PARTS = 1 << 16
 
 
 class Codec:
@@ -106,12 +64,19 @@ class Codec:
         self.deployment = deployment
         self._public_key = public_key
         self._opener_key = public_key if opener_key is None else opener_key
+        self._parts = make_form(tuple[bytes, ...], public_key=public_key)
+        self._terms = {
+            "test": make_form(TestTerms, public_key=public_key),
+            "update": make_form(UpdateTerms, public_key=public_key),
+        }
+        self._forms = self._make_forms()
 
     def encode(self, message: Message) -> bytes:
         """Return the message as bytes."""
         kind = _KINDS.index(type(message))
         head = _HEAD.pack(_MARK, VERSION, kind, self.deployment.digest)
-        return b"".join([head, *_ENCODERS[type(message)](self, message)])
+        names = [field.name for field in fields(message)]
+        return b"".join([head, *(self._forms[each].dump(getattr(message, each)) for each in names)])
 
     def decode(self, data: bytes) -> Message:
         """Return the message, or raise `DamagedData`."""
@@ -122,314 +87,147 @@ class Codec:
             raise DamagedData(f"expected a message of version {VERSION}, got other bytes")
         if digest != self.deployment.digest:
             raise DamagedData("the message belongs to another deployment")
-        reader = _Reader(memoryview(data)[_HEAD.size :])
+        reader = Reader(memoryview(data)[_HEAD.size :])
         try:
-            message: Message = _DECODERS[_KINDS[kind]](self, reader)
+            for field in fields(_KINDS[kind]):
+                reader.found[field.name] = self._forms[field.name].load(reader)
+            message: Message = _KINDS[kind](**reader.found)
         except DamagedData:
             raise
-        except (HelbaError, struct.error, ValueError, OverflowError) as error:
+        except (HelbaError, ValueError, OverflowError) as error:
             raise DamagedData(f"the message makes no sense: {error}") from error
         reader.require_end()
         return message
 
-    # -- parts
-
-    def _ciphertexts(self, values: Sequence[Ciphertext]) -> bytes:
-        backend = self._public_key.backend
-        return _list([dump_ciphertext(each, backend=backend) for each in values])
-
-    def _read_ciphertexts(self, reader: _Reader) -> tuple[Ciphertext, ...]:
-        return tuple(load_ciphertext(each, public_key=self._public_key) for each in reader.list())
-
-    def _openings(self, values: Sequence[Opening]) -> bytes:
-        return _list([dump_opening(each, backend=self._public_key.backend) for each in values])
-
-    def _read_openings(self, reader: _Reader, counts: Sequence[int]) -> tuple[Opening, ...]:
-        """Read openings of so many numbers each."""
-        parts, key = reader.list(), self._opener_key
-        if len(parts) != len(counts):
-            raise DamagedData(f"expected {len(counts)} openings, got {len(parts)}")
-        return tuple(
-            load_opening(part, backend=key.backend, key_id=key.key_id, count=count)
-            for part, count in zip(parts, counts, strict=True)
+    def _make_forms(self) -> dict[str, Form]:
+        """Return the forms of all fields; some depend on the fields before them."""
+        deployment, key = self.deployment, self._public_key
+        shared, arms = deployment.plan.opener == "authority", deployment.settings.arms
+        make = partial(make_form, public_key=key)
+        name = Form(bytes, lambda reader: bytes(reader.take(ID_BYTES)))
+        report = Form(
+            lambda value: dump_ciphertext(value, backend=key.backend),
+            lambda reader: load_ciphertext(reader.rest(), public_key=key),
         )
+        half = sealed_bytes(name_bits(arms))
+        return {
+            "name": name,
+            "task": name,
+            "reason": _text(REASON_BYTES),
+            "refused": make(bool),
+            "unknown": make(bool),
+            "work": Form(self._dump_work, self._load_work),
+            "step": _text(STEP_BYTES),
+            "features": self._shares_or(make(tuple[Ciphertext, ...]), count=deployment.numbers),
+            "report": self._shares_or(report, count=deployment.settings.dim + 1),
+            "batch": make(int),
+            "decoding": Form(_dump_bits, partial(_load_bits, count=name_bits(arms))),
+            "sealed": Form(bytes, lambda reader: reader.rest(half if shared else 0)),
+            "halves": Form(self._parts.dump, partial(self._load_halves, size=half)),
+            "boxes": Form(b"".join, _load_boxes),
+            "pads": make(tuple[Ciphertext, ...]),
+            "signs": Form(bytes, lambda reader: reader.rest(0, SIGN_SEED_BYTES)),
+            "openings": Form(self._dump_openings, self._load_openings),
+            "replies": make(tuple[Ciphertext, ...]),
+            "told": Form(_dump_bits, self._load_told),
+            "offer": Form(SetupOffer.to_bytes, lambda r: SetupOffer.from_bytes(r.rest())),
+            "answer": Form(SetupAnswer.to_bytes, lambda r: SetupAnswer.from_bytes(r.rest())),
+            "transfer": self._garbled(TransferMessage),
+            "tables": self._garbled(TablesMessage),
+            "returned": self._garbled(ReturnedMessage),
+        }
 
-    def _circuit(self, work: Work) -> tuple[Circuit, int]:
-        lanes = work.count if work.subject == "ask" else 1
-        return self.deployment.comparison(work).circuit, lanes
+    def _shares_or(self, encrypted: Form, *, count: int) -> Form:
+        """What users send: in the setting `authority` a sealed seed and so many shares."""
+        shared = self.deployment.plan.opener == "authority"
 
-    def _read_work(self, reader: _Reader) -> Work:
-        work = _read_work(reader)
+        def dump(value: Any) -> bytes:
+            if isinstance(value, Shared):
+                return value.box + dump_shares(value.shares)
+            return encrypted.dump(value)
+
+        def load(reader: Reader) -> Any:
+            if not shared:
+                return encrypted.load(reader)
+            box = bytes(reader.take(BOX_BYTES))
+            return Shared(box=box, shares=load_shares(reader.rest(), count=count))
+
+        return Form(dump, load)
+
+    def _dump_work(self, work: Work) -> bytes:
+        subject, has_terms = work.subject, work.terms is not None
+        head = _WORK.pack(_SUBJECTS.index(subject), work.count, has_terms)
+        return head + self._terms[subject].dump(work.terms) if has_terms else head
+
+    def _load_work(self, reader: Reader) -> Work:
+        number, count, has_terms = _WORK.unpack(reader.take(_WORK.size))
+        if number >= len(_SUBJECTS):
+            raise DamagedData("expected the work of a task, got something else")
+        subject = _SUBJECTS[number]
+        if has_terms != (subject in self._terms):
+            raise DamagedData("expected terms for tests and updates, and for nothing else")
+        terms = self._terms[subject].load(reader) if has_terms else None
+        work = Work(subject=subject, count=count, terms=terms)
         self.deployment.require_work(work)
         return work
 
-    def _shared(self, shared: Shared) -> bytes:
-        return shared.box + dump_shares(shared.shares)
+    def _dump_openings(self, values: Sequence[Opening]) -> bytes:
+        backend = self._public_key.backend
+        return self._parts.dump([dump_opening(each, backend=backend) for each in values])
 
-    def _read_shared(self, data: memoryview, *, count: int) -> Shared:
-        return Shared(
-            box=bytes(data[:BOX_BYTES]), shares=load_shares(data[BOX_BYTES:], count=count)
+    def _load_openings(self, reader: Reader) -> tuple[Opening, ...]:
+        """Openings of as many numbers as the plan opens in the step, or for the comparison."""
+        work, parts, key = reader.found["work"], self._parts.load(reader), self._opener_key
+        if "step" in reader.found:
+            exchanges = self.deployment.exchanges(work, reader.found["step"])
+            places = [each for exchange in exchanges for each in exchange.places.values()]
+        else:
+            places = list(self.deployment.comparison(work).places)
+        if len(parts) != len(places):
+            raise DamagedData(f"expected {len(places)} openings, got {len(parts)}")
+        return tuple(
+            load_opening(part, backend=key.backend, key_id=key.key_id, count=len(opened))
+            for part, opened in zip(parts, places, strict=True)
         )
 
-    @property
-    def _sealed_bytes(self) -> int:
-        return sealed_bytes(name_bits(self.deployment.settings.arms))
+    def _garbled(self, kind: Any) -> Form:
+        """Messages about the circuit of a work."""
 
-    @property
-    def _is_shared(self) -> bool:
-        return self.deployment.plan.opener == "authority"
+        def load(reader: Reader) -> Any:
+            work = reader.found["work"]
+            circuit = self.deployment.comparison(work).circuit
+            lanes = work.count if work.subject == "ask" else 1
+            return kind.from_bytes(reader.rest(), circuit=circuit, lanes=lanes)
 
+        return Form(kind.to_bytes, load)
 
-class _Reader:
-    """Takes fields off a message from the front."""
+    def _load_told(self, reader: Reader) -> Bits:
+        work = reader.found["work"]
+        return _load_bits(reader, count=work.count if self.deployment.tells_range(work) else 0)
 
-    def __init__(self, view: memoryview) -> None:
-        self._view = view
-
-    def take(self, count: int) -> memoryview:
-        if count > len(self._view):
-            raise DamagedData("the message is cut")
-        found, self._view = self._view[:count], self._view[count:]
-        return found
-
-    def rest(self) -> memoryview:
-        return self.take(len(self._view))
-
-    def sized(self, *sizes: int) -> bytes:
-        """Take the rest, which has one of these sizes."""
-        if len(self._view) not in sizes:
-            raise DamagedData(f"expected {sizes[-1]} bytes at the end, got {len(self._view)}")
-        return bytes(self.rest())
-
-    def id(self) -> bytes:
-        return bytes(self.take(ID_BYTES))
-
-    def number(self) -> int:
-        return int.from_bytes(self.take(4), "little")
-
-    def flag(self) -> bool:
-        value = self.take(1)[0]
-        if value > 1:
-            raise DamagedData(f"expected a flag, 0 or 1, got {value}")
-        return bool(value)
-
-    def list(self) -> list[memoryview]:
-        count = self.number()
-        if count > MOST_PARTS:
-            raise DamagedData(f"a message has at most {MOST_PARTS} parts")
-        return [self.take(self.number()) for _ in range(count)]
-
-    def text(self, size: int) -> str:
-        return bytes(self.take(size)).rstrip(b"\0").decode(errors="replace")
-
-    def require_end(self) -> None:
-        if len(self._view):
-            raise DamagedData("the message is longer than its kind")
+    def _load_halves(self, reader: Reader, *, size: int) -> tuple[bytes, ...]:
+        halves: tuple[bytes, ...] = self._parts.load(reader)
+        if any(len(each) != size for each in halves):
+            raise DamagedData("expected sealed halves of answers, got others")
+        return halves
 
 
-def _list(parts: Sequence[bytes]) -> bytes:
-    framed = [len(parts).to_bytes(4, "little")]
-    for part in parts:
-        framed += [len(part).to_bytes(4, "little"), part]
-    return b"".join(framed)
+def _load_boxes(reader: Reader) -> tuple[bytes, ...]:
+    return tuple(bytes(reader.take(BOX_BYTES)) for _ in range(reader.found["work"].count))
 
 
-def _text(text: str, size: int) -> bytes:
-    return text.encode()[:size].ljust(size, b"\0")
-
-
-def _work(work: Work) -> bytes:
-    subject, terms = _SUBJECTS.index(work.subject), work.terms
-    if terms is None:
-        return _WORK.pack(subject, work.count, 0)
-    head = _WORK.pack(subject, work.count, 1)
-    if isinstance(terms, TestTerms):
-        return head + _TEST.pack(terms.batch, terms.unseen, terms.untested)
-    b = terms.before
-    return head + _UPDATE.pack(
-        b.number,
-        b.samples,
-        b.residual,
-        b.estimate_error,
-        terms.samples,
-        terms.untested,
-        terms.cold,
+def _text(size: int) -> Form:
+    """Texts that are cut or filled up to one length."""
+    return Form(
+        lambda text: text.encode()[:size].ljust(size, b"\0"),
+        lambda reader: bytes(reader.take(size)).rstrip(b"\0").decode(errors="replace"),
     )
 
 
-def _read_work(reader: _Reader) -> Work:
-    number, count, has_terms = _WORK.unpack(reader.take(_WORK.size))
-    if number >= len(_SUBJECTS) or not 1 <= count <= MOST_PARTS:
-        raise DamagedData("expected the work of a task, got something else")
-    subject = _SUBJECTS[number]
-    terms: TestTerms | UpdateTerms | None = None
-    if has_terms != (subject in ("test", "update")):
-        raise DamagedData("expected terms for tests and updates, and for nothing else")
-    if subject == "test":
-        batch, unseen, untested = _TEST.unpack(reader.take(_TEST.size))
-        terms = TestTerms(batch=batch, unseen=unseen, untested=untested)
-    elif subject == "update":
-        fields = _UPDATE.unpack(reader.take(_UPDATE.size))
-        before = Batch(
-            number=fields[0], samples=fields[1], residual=fields[2], estimate_error=fields[3]
-        )
-        terms = UpdateTerms(
-            before=before, samples=fields[4], untested=fields[5], cold=bool(fields[6])
-        )
-    return Work(subject=subject, count=count, terms=terms)
-
-
-def _bits(bits: Bits) -> bytes:
+def _dump_bits(bits: Bits) -> bytes:
     return np.packbits(bits, bitorder="little").tobytes()
 
 
-def _read_bits(reader: _Reader, count: int) -> Bits:
+def _load_bits(reader: Reader, *, count: int) -> Bits:
     packed = np.frombuffer(reader.take(-(-count // 8)), dtype=np.uint8)
     return np.unpackbits(packed, count=count, bitorder="little").astype(np.bool_)
-
-
-def _encode_ask(codec: Codec, m: Ask) -> list[bytes]:
-    shared = isinstance(m.features, Shared)
-    body = codec._shared(m.features) if shared else codec._ciphertexts(m.features)  # type: ignore[arg-type]
-    return [m.name, body]
-
-
-def _decode_ask(codec: Codec, r: _Reader) -> Ask:
-    name = r.id()
-    if codec._is_shared:
-        shared = codec._read_shared(r.rest(), count=codec.deployment.numbers)
-        return Ask(name=name, features=shared)
-    return Ask(name=name, features=codec._read_ciphertexts(r))
-
-
-def _encode_report(codec: Codec, m: Report) -> list[bytes]:
-    if isinstance(m.report, Shared):
-        return [m.name, codec._shared(m.report)]
-    return [m.name, dump_ciphertext(m.report, backend=codec._public_key.backend)]
-
-
-def _decode_report(codec: Codec, r: _Reader) -> Report:
-    name, body = r.id(), r.rest()
-    if codec._is_shared:
-        shared = codec._read_shared(body, count=codec.deployment.settings.dim + 1)
-        return Report(name=name, report=shared)
-    return Report(name=name, report=load_ciphertext(body, public_key=codec._public_key))
-
-
-def _encode_answer(codec: Codec, m: Answer) -> list[bytes]:
-    del codec
-    return [m.name, m.task, m.batch.to_bytes(4, "little"), _bits(m.decoding), m.sealed]
-
-
-def _decode_answer(codec: Codec, r: _Reader) -> Answer:
-    name, task, batch = r.id(), r.id(), r.number()
-    decoding = _read_bits(r, name_bits(codec.deployment.settings.arms))
-    sealed = r.sized(codec._sealed_bytes if codec._is_shared else 0)
-    return Answer(name=name, task=task, batch=batch, decoding=decoding, sealed=sealed)
-
-
-def _decode_transfer(codec: Codec, r: _Reader) -> Transfer:
-    task, work = r.id(), codec._read_work(r)
-    circuit, lanes = codec._circuit(work)
-    transfer = TransferMessage.from_bytes(bytes(r.rest()), circuit=circuit, lanes=lanes)
-    return Transfer(task=task, work=work, transfer=transfer)
-
-
-def _decode_tables(codec: Codec, r: _Reader) -> Tables:
-    task, work = r.id(), codec._read_work(r)
-    circuit, lanes = codec._circuit(work)
-    told = _read_bits(r, lanes if codec.deployment.tells_range(work) else 0)
-    tables = TablesMessage.from_bytes(bytes(r.rest()), circuit=circuit, lanes=lanes)
-    return Tables(task=task, work=work, tables=tables, told=told)
-
-
-def _decode_verdict(codec: Codec, r: _Reader) -> Verdict:
-    task, work = r.id(), codec._read_work(r)
-    circuit, lanes = codec._circuit(work)
-    returned = ReturnedMessage.from_bytes(bytes(r.rest()), circuit=circuit, lanes=lanes)
-    return Verdict(task=task, work=work, returned=returned)
-
-
-_ENCODERS: dict[type, Any] = {
-    Ask: _encode_ask,
-    Report: _encode_report,
-    Answer: _encode_answer,
-    Receipt: lambda _, m: [m.name],
-    Refusal: lambda _, m: [m.name, _text(m.reason, REASON_BYTES)],
-    Offer: lambda _, m: [m.offer.to_bytes()],
-    Acceptance: lambda _, m: [m.answer.to_bytes()],
-    PadTask: lambda _, m: [m.task, _work(m.work), *m.boxes],
-    Pads: lambda c, m: [m.task, c._ciphertexts(m.pads), m.signs],
-    ReopenTask: lambda c, m: [
-        m.task,
-        _work(m.work),
-        _text(m.step, STEP_BYTES),
-        c._openings(m.openings),
-    ],
-    Reopened: lambda c, m: [m.task, _text(m.step, STEP_BYTES), c._ciphertexts(m.replies)],
-    CompareTask: lambda c, m: [m.task, _work(m.work), c._openings(m.openings)],
-    Transfer: lambda _, m: [m.task, _work(m.work), m.transfer.to_bytes()],
-    Tables: lambda _, m: [m.task, _work(m.work), _bits(m.told), m.tables.to_bytes()],
-    Verdict: lambda _, m: [m.task, _work(m.work), m.returned.to_bytes()],
-    Colours: lambda _, m: [m.task, _list(m.sealed)],
-    Abort: lambda _, m: [m.task, bytes([m.refused, m.unknown]), _text(m.reason, REASON_BYTES)],
-}
-
-
-def _decode_pad_task(codec: Codec, r: _Reader) -> PadTask:
-    task, work = r.id(), codec._read_work(r)
-    boxes = tuple(bytes(r.take(BOX_BYTES)) for _ in range(work.count))
-    return PadTask(task=task, work=work, boxes=boxes)
-
-
-def _decode_pads(codec: Codec, r: _Reader) -> Pads:
-    task, pads = r.id(), codec._read_ciphertexts(r)
-    return Pads(task=task, pads=pads, signs=r.sized(0, SIGN_SEED_BYTES))
-
-
-def _decode_colours(codec: Codec, r: _Reader) -> Colours:
-    task, sealed = r.id(), tuple(bytes(each) for each in r.list())
-    if any(len(each) != codec._sealed_bytes for each in sealed):
-        raise DamagedData("expected sealed halves of answers, got others")
-    return Colours(task=task, sealed=sealed)
-
-
-def _decode_reopen_task(codec: Codec, r: _Reader) -> ReopenTask:
-    task, work, step = r.id(), codec._read_work(r), r.text(STEP_BYTES)
-    counts = [
-        len(places)
-        for exchange in codec.deployment.exchanges(work, step)
-        for places in exchange.places.values()
-    ]
-    return ReopenTask(task=task, work=work, step=step, openings=codec._read_openings(r, counts))
-
-
-def _decode_compare_task(codec: Codec, r: _Reader) -> CompareTask:
-    task, work = r.id(), codec._read_work(r)
-    counts = [len(places) for places in codec.deployment.comparison(work).places]
-    return CompareTask(task=task, work=work, openings=codec._read_openings(r, counts))
-
-
-_DECODERS: dict[type, Any] = {
-    Ask: _decode_ask,
-    Report: _decode_report,
-    Answer: _decode_answer,
-    Receipt: lambda _, r: Receipt(name=r.id()),
-    Refusal: lambda _, r: Refusal(name=r.id(), reason=r.text(REASON_BYTES)),
-    Offer: lambda _, r: Offer(offer=SetupOffer.from_bytes(bytes(r.rest()))),
-    Acceptance: lambda _, r: Acceptance(answer=SetupAnswer.from_bytes(bytes(r.rest()))),
-    PadTask: _decode_pad_task,
-    Pads: _decode_pads,
-    ReopenTask: _decode_reopen_task,
-    Reopened: lambda c, r: Reopened(
-        task=r.id(), step=r.text(STEP_BYTES), replies=c._read_ciphertexts(r)
-    ),
-    CompareTask: _decode_compare_task,
-    Transfer: _decode_transfer,
-    Tables: _decode_tables,
-    Verdict: _decode_verdict,
-    Colours: _decode_colours,
-    Abort: lambda _, r: Abort(
-        task=r.id(), refused=r.flag(), unknown=r.flag(), reason=r.text(REASON_BYTES)
-    ),
-}

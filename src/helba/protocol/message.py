@@ -182,8 +182,8 @@ class Tables:
 
     task: bytes
     work: Work
-    tables: TablesMessage
     told: Bits = field(default_factory=lambda: np.zeros(0, dtype=np.bool_), repr=False)
+    tables: TablesMessage
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -200,7 +200,7 @@ class Colours:
     """The opener's half of each user's answer, sealed to that user."""
 
     task: bytes
-    sealed: tuple[bytes, ...] = field(repr=False)
+    halves: tuple[bytes, ...] = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,9 +212,9 @@ class Abort:
     """
 
     task: bytes
-    reason: str
     refused: bool = False
     unknown: bool = False
+    reason: str
 
 
 Message = (

@@ -259,9 +259,9 @@ class Conversations:
             bits = self._sessions[found.opener].finish(message.returned)
             self._advance(found, bool(bits[0, 0]))
         elif isinstance(message, Colours):
-            if len(message.sealed) != found.work.count:
+            if len(message.halves) != found.work.count:
                 raise DamagedData("expected one sealed half for each ask")
-            self._answer(found, message.sealed)
+            self._answer(found, message.halves)
 
     def _advance(self, found: Conversation, value: Any) -> None:
         """Let the work go on until it needs the opener again, or ends."""
