@@ -77,13 +77,13 @@ for number, shown in enumerate(problem.rounds(2), start=1):
     # and updates its model when that is due: seven or so exchanges with the opener.
     print(f"round {number}: arm {arm}, report")
     settle(user.report(shown.contexts[arm], float(shown.rewards[arm])))
-    print("  the server holds", server.learned.model)
+    print("  the server holds", server.state.learned.model)
 
     # An empty model knows only the lengths of the contexts: the longest is the most uncertain.
     if number == 1:
         assert arm == int(np.argmax(np.linalg.norm(shown.contexts, axis=1)))
 
-print("the server holds", server.learned.design.only)
+print("the server holds", server.state.learned.design.only)
 print(server.status())
 print(opener, "of its own judgement: tests, checks, ranges of reports")
 assert server.status().samples == 2

@@ -18,7 +18,7 @@ for number, shown in enumerate(problem.rounds(ROUNDS), start=1):
 # The server counted reports and updates, and holds nothing but ciphertexts.
 server = bandit.server
 print(server.status())
-held = server.learned
+held = server.state.learned
 for name, ciphertext in (
     ("model", held.model),
     ("V", held.design.only),

@@ -60,7 +60,7 @@ def test_no_update_of_a_run_is_worse_than_the_plan_promises(dim, arms, schedule,
         bandit.update(context, float(context[0]))
         if bandit.updates == seen:
             continue
-        seen, update = bandit.updates, bandit.deployment.update_plan(bandit.server.adopted)
+        seen, update = bandit.updates, bandit.deployment.update_plan(bandit.server.state.adopted)
         assert update.residual <= promised["inverse"] < 0.01
         assert update.estimate_error <= promised["estimate"]
         assert update.resolution <= report["resolution"] < 1e-4
@@ -106,7 +106,7 @@ def test_plan_knows_the_bytes_and_keys_of_128_bits(opener):
     after = bandit.ledger.bytes_up, bandit.ledger.bytes_down
     assert after[0] - before[0] == pytest.approx(report["bytes_up"], rel=0.01)
     assert after[1] - before[1] == pytest.approx(report["bytes_down"], rel=0.01)
-    ring, learned = bandit.server.ring, bandit.server.learned
+    ring, learned = bandit.server.ring, bandit.server.state.learned
     keys = len(dump_key(ring.evaluation_key))
     assert keys == pytest.approx(report["evaluation_key_bytes"], rel=0.01)
     stacks = (learned.rows, learned.columns, learned.design)

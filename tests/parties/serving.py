@@ -116,7 +116,7 @@ def pry(server: Any, files: Path, public: Any) -> dict[str, Any]:
     own = make_keys(public.parameters)
     forged = SecretKey(backend=public.backend, key_id=public.key_id, payload=own.secret.payload)
     places = server.deployment.plan.inner(1).model_places.places
-    read = Opener(forged, public_key=public).decrypt(server.learned.model, places=places)
+    read = Opener(forged, public_key=public).decrypt(server.state.learned.model, places=places)
     found["garbage"] = [str(int(each)) for each in read]
     return found
 

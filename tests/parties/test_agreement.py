@@ -39,12 +39,12 @@ def play(world: World, rng, *, rounds: int, rewards: bool = True) -> GridTwin:
             continue
         reward = contexts[arm].sum() / settings.length + 0.2 * rng.normal()
         reward = float(np.clip(reward, -settings.reward_max, settings.reward_max))
-        before = world.server.learned.batch.number
+        before = world.server.state.learned.batch.number
         world.report(member, contexts[arm], reward)
         world.settle()
         twin.learn(contexts[arm], reward)
-        if world.server.learned.batch.number > before:
-            twin.follow(world.server.adopted)
+        if world.server.state.learned.batch.number > before:
+            twin.follow(world.server.state.adopted)
             check_models(world, twin, rng)
     return twin
 
@@ -63,7 +63,7 @@ def test_answer_is_the_argmax_of_the_integer_scores(engine, opener, dim, arms):
     settings = make_settings(dim, arms, growth=0.1)
     world = World(make_deployment(settings, engine=engine, opener=opener))
     play(world, np.random.default_rng(dim), rounds=8)
-    assert world.server.learned.batch.number >= 6
+    assert world.server.state.learned.batch.number >= 6
     world.check_sums()
 
 
@@ -93,7 +93,7 @@ def test_scores_far_nearer_than_the_resolution_are_told_apart(engine, opener):
     world = World(make_deployment(settings, engine=engine, opener=opener))
     rng = np.random.default_rng(11)
     world.learn(world.users[0], rng, count=6)
-    assert world.server.learned.batch.number >= 1
+    assert world.server.state.learned.batch.number >= 1
     resolution = 1e-5 * 2.0**world.plan.score_bits
     for lower, higher, gap in closest(world, rng):
         assert 0 < gap < resolution
@@ -112,7 +112,7 @@ def test_ties_go_to_the_lowest_arm(engine, opener):
     assert world.recommend(member, tied) == 1
     assert world.recommend(member, tied[::-1]) == 1
     world.learn(member, np.random.default_rng(3), count=4)
-    assert world.server.learned.batch.number >= 1
+    assert world.server.state.learned.batch.number >= 1
     contexts = draw_contexts(np.random.default_rng(4), settings, arms=3)
     best = contexts[world.best(contexts)]
     others = [row for row in contexts if row is not best][:1]
@@ -186,7 +186,7 @@ def test_answers_are_exact_at_128_bits(opener, dim, arms):
     world = World(make_deployment(settings, engine="ckks", opener=opener, log2=None))
     assert world.plan.parameters.security == 128
     play(world, np.random.default_rng(dim), rounds=3)
-    assert world.server.learned.batch.number >= 1
+    assert world.server.state.learned.batch.number >= 1
     world.check_sums()
 
 
@@ -198,7 +198,7 @@ def test_answers_are_exact_in_blocks_and_with_many_arms(opener, dim, arms):
     settings = make_settings(dim, arms, growth=3.0)
     world = World(make_deployment(settings, engine="ckks", opener=opener, log2=None))
     play(world, np.random.default_rng(dim), rounds=5)
-    assert world.server.learned.batch.number == 1
+    assert world.server.state.learned.batch.number == 1
     world.check_sums()
 
 
@@ -233,7 +233,7 @@ def test_answers_are_exact_at_higher_security(opener, security):
     assert deployment.plan.parameters.security == security
     world = World(deployment)
     play(world, np.random.default_rng(security), rounds=4)
-    assert world.server.learned.batch.number >= 1
+    assert world.server.state.learned.batch.number >= 1
     world.check_sums()
 
 

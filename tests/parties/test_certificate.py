@@ -22,15 +22,15 @@ class Played:
         deployment = make_deployment(settings)
         self.bandit = EncryptedBandit(settings, deployment=deployment)
         self.plan, rng = deployment.plan, np.random.default_rng(5)
-        self.batches, self.resolutions = [self.bandit.server.learned.batch], []
+        self.batches, self.resolutions = [self.bandit.server.state.learned.batch], []
         for _ in range(rounds):
             contexts = draw_contexts(rng, settings)
             arm = self.bandit.select(contexts)
             self.bandit.update(contexts[arm], float(contexts[arm, 0]))
-            batch = self.bandit.server.learned.batch
+            batch = self.bandit.server.state.learned.batch
             if batch != self.batches[-1]:
                 self.batches.append(batch)
-                update = deployment.update_plan(self.bandit.server.adopted)
+                update = deployment.update_plan(self.bandit.server.state.adopted)
                 self.resolutions.append(update.resolution)
 
 

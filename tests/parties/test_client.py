@@ -54,7 +54,7 @@ def test_client_asks_and_reports(opener):
     contexts = draw_contexts(rng, SETTINGS)
     assert 0 <= client.recommend(contexts) < 3
     client.report(contexts[0], 0.5)
-    assert parties.server.samples == 1
+    assert parties.server.state.samples == 1
     assert client.user.unanswered == ()
 
 
@@ -67,9 +67,9 @@ def test_report_without_a_receipt_is_sent_again_and_counts_once(opener):
             client.report(np.array([0.1, 0.2]), 0.5)
     assert len(client.user.state.outbox) == 2
     assert client.flush() == 0
-    assert parties.server.samples == 2
+    assert parties.server.state.samples == 2
     assert client.flush() == 0  # there is nothing to send
-    assert parties.server.samples == 2
+    assert parties.server.state.samples == 2
 
 
 def test_round_that_failed_leaves_nothing_open(opener):
@@ -171,7 +171,7 @@ def play(seed) -> list:
     for _ in range(12):
         contexts = draw_contexts(rng, settings)
         bandit.update(contexts[bandit.select(contexts)], 0.3)
-    learned, reader = bandit.server.learned, bandit.parties.authority.make_opener()
+    learned, reader = bandit.server.state.learned, bandit.parties.authority.make_opener()
     places = bandit.deployment.plan.inner(1).model_places.places
     return [int(each) for each in reader.decrypt(learned.model, places=places)]
 
@@ -227,7 +227,7 @@ def test_encrypted_bandit_goes_on_with_what_it_learned(opener):
             bandit.update(*report)
             twin.learn(*report)
             if bandit.updates > before:
-                twin.follow(bandit.server.adopted)
+                twin.follow(bandit.server.state.adopted)
 
     play(10)
     spent, updates = bandit.ledger.total(), bandit.updates
@@ -238,7 +238,7 @@ def test_encrypted_bandit_goes_on_with_what_it_learned(opener):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         play(30)
-    assert bandit.server.samples == 40
+    assert bandit.server.state.samples == 40
     assert bandit.updates > updates
     assert bandit.ledger.total() > spent
     assert bandit.regret_bound() is None

@@ -345,11 +345,11 @@ def test_refused_report_is_dropped_by_the_server_and_nothing_waits_for_it():
     for _ in range(MOST_VERDICTS):  # a server that is restored from an old state
         world.restart(saved)
         world.settle()
-        assert world.server.samples == 1
+        assert world.server.state.samples == 1
     world.restart(saved)
     post_report(world, world.users[0], (0.1, 0.3), 0.1)
     world.settle()
-    assert world.server.samples == 1
+    assert world.server.state.samples == 1
     assert world.server.status().dropped_reports == 1
     assert world.server.idle
 

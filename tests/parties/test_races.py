@@ -58,7 +58,7 @@ def test_ask_is_scored_with_the_model_at_that_time_and_names_it(opener):
     assert held
     world.learn(second, rng, count=4)
     models[1] = world.model()
-    assert world.server.learned.batch.number == 1
+    assert world.server.state.learned.batch.number == 1
     late = world.ask(second, contexts)
     world.flight += held
     world.settle()
@@ -79,7 +79,9 @@ def test_ask_that_waits_is_scored_with_the_model_that_came_meanwhile(opener):
     world.learn(member, rng, count=4)
     world.flight += held
     world.settle()
-    check_answer(world, member, name, contexts, {world.server.learned.batch.number: world.model()})
+    check_answer(
+        world, member, name, contexts, {world.server.state.learned.batch.number: world.model()}
+    )
 
 
 def test_ask_repeated_gets_a_new_circuit_and_the_same_arm(opener):
@@ -163,7 +165,7 @@ def test_report_during_an_update_counts_for_the_next(opener):
     world.learn(member, rng, count=2)
     assert world.server.status().updating
     world.learn(member, rng, count=3)
-    assert world.server.samples == 5
+    assert world.server.state.samples == 5
     world.check_sums()
     world.flight += held
     world.settle()
@@ -172,7 +174,7 @@ def test_report_during_an_update_counts_for_the_next(opener):
         p.message.work.terms for p in world.log if p.kind == "CompareTask" and p.subject == "update"
     )
     assert (first.samples, second.before.samples, second.samples) == (2, 2, 5)
-    assert world.server.learned.batch.samples == 5
+    assert world.server.state.learned.batch.samples == 5
     world.check_sums()
 
 
@@ -190,7 +192,7 @@ def test_rewards_may_come_many_rounds_later(opener):
             late, context = waiting.pop(int(rng.integers(len(waiting))))
             world.report(late, context, 0.3)
             world.settle()
-    assert world.server.samples == 6
+    assert world.server.state.samples == 6
     assert world.server.status().updates >= 2
     world.check_sums()
 
@@ -216,9 +218,9 @@ def test_reports_that_pile_up_are_folded_and_learned_in_few_updates(opener):
         world.report(member, *draw_report(rng, world.deployment.settings))
     deliver_flight(world)
     world.settle()
-    assert world.server.samples == count
+    assert world.server.state.samples == count
     # an update does not wait for what is still to be folded: the growth rule decides
-    assert 2 * world.server.learned.batch.samples > count
+    assert 2 * world.server.state.learned.batch.samples > count
     assert world.server.status().updates <= 2
     world.check_sums()
 
@@ -240,7 +242,7 @@ def test_reports_past_the_horizon_are_refused_also_while_others_are_folded(opene
     assert "horizon of 6" in refused[0].reason
     world.flight += held
     world.settle()
-    assert world.server.samples == 6
+    assert world.server.state.samples == 6
     world.check_sums()
 
 
@@ -276,7 +278,7 @@ def test_test_in_flight_at_adoption_is_dropped(opener, threshold):
     # the old test is over, and one that sees the report says no: it starts nothing either
     assert world.server.status().tests == status.tests + 2
     assert world.server.status().updates == 1
-    assert world.server.learned.batch.samples == 5
+    assert world.server.state.learned.batch.samples == 5
     assert world.server.state.cleared == 6
     world.check_sums()
 
@@ -314,9 +316,9 @@ def test_update_is_due_with_more_reports_than_newton_bridges_untested(opener, mo
         assert world.server.status().updates == 0
         world.report(member, (0.2, 0.0), 0.1)
         world.settle()
-        assert world.server.samples == count
+        assert world.server.state.samples == count
     assert world.server.status().updates == 1
-    assert world.server.adopted.untested == 3
+    assert world.server.state.adopted.untested == 3
 
 
 def test_report_that_comes_during_a_test_is_part_of_the_update_it_starts(opener):
@@ -330,7 +332,7 @@ def test_report_that_comes_during_a_test_is_part_of_the_update_it_starts(opener)
     world.settle()
     world.flight += held
     world.settle()
-    assert world.server.learned.batch.samples == 2
+    assert world.server.state.learned.batch.samples == 2
     world.check_sums()
 
 
@@ -351,7 +353,7 @@ def test_reports_that_come_during_an_update_are_tested_on_adoption(opener):
         world.settle()
         world.flight += held
         world.settle()
-    assert world.server.learned.batch.samples == world.server.samples == 4
+    assert world.server.state.learned.batch.samples == world.server.state.samples == 4
     world.check_sums()
 
 
@@ -361,7 +363,7 @@ def test_model_that_fails_its_check_is_not_served_and_made_again(opener, times):
     (member,) = world.users
     rng = np.random.default_rng(10)
     world.learn(member, rng, count=2)
-    before, model = world.server.learned, world.model()
+    before, model = world.server.state.learned, world.model()
     broken = [times]
 
     def damage(message):
@@ -379,7 +381,7 @@ def test_model_that_fails_its_check_is_not_served_and_made_again(opener, times):
         world.report(member, *draw_report(rng, world.deployment.settings))
     while not world.server.status().rejected:
         world.step()
-    served.append(world.server.learned is before)
+    served.append(world.server.state.learned is before)
     world.settle()
     assert served == [True]
     status = world.server.status()
@@ -660,7 +662,7 @@ def test_any_schedule_counts_every_report_once_and_answers_rightly(opener, sched
     asked, reported = [], []
 
     def learn_models():
-        models.setdefault(world.server.learned.batch.number, world.model())
+        models.setdefault(world.server.state.learned.batch.number, world.model())
 
     for _ in range(25):
         action = rng.choice(["ask", "report", "report", "step", "recover", "restart"])
@@ -698,7 +700,7 @@ def test_any_schedule_counts_every_report_once_and_answers_rightly(opener, sched
         else:  # it was lost, or forgotten by a restart: the user asks again
             assert world.recommend(member, contexts) == world.best(contexts)
     acknowledged = [name for _, name in reported if name in world.acknowledged]
-    assert world.server.samples == len(acknowledged)
+    assert world.server.state.samples == len(acknowledged)
     assert world.server.status().dropped_reports == 0
 
 

@@ -32,7 +32,7 @@ def make_world(engine="simulate", *, dim=2, arms=3, users=USERS, **others) -> Wo
     settings = make_settings(dim, arms, **others)
     world = World(make_deployment(settings, engine=engine, opener="authority"), users=users)
     world.learn(world.users[0], np.random.default_rng(1), count=4)
-    assert world.server.learned.batch.number >= 1
+    assert world.server.state.learned.batch.number >= 1
     world.log.clear()
     return world
 
@@ -281,7 +281,7 @@ def test_report_out_of_range_is_dropped_and_the_others_count(wrong):
     world.settle()
     status = world.server.status()
     assert status.dropped_reports == 1
-    assert world.server.samples == len(kept)
+    assert world.server.state.samples == len(kept)
     assert np.array_equal(world.sums(), world.expected_sums(kept))
     assert world.server.idle
 
@@ -334,7 +334,7 @@ def test_report_with_a_box_that_nobody_can_open_is_dropped_and_the_others_count(
     world.settle()
     assert world.server.status().dropped_reports == 1
     assert np.array_equal(world.sums(), world.expected_sums(kept))
-    assert world.server.learned.batch.number >= 2
+    assert world.server.state.learned.batch.number >= 2
 
 
 def test_without_the_check_a_report_out_of_range_is_summed(monkeypatch):

@@ -101,7 +101,7 @@ def test_server_elsewhere_plays_and_cannot_decrypt(tmp_path, opener):
             contexts = draw_contexts(rng, settings)
             name = world.ask(member, contexts)
             world.settle()
-            model = read_model(world.reader, world.plan, here.learned.model)  # no update yet
+            model = read_model(world.reader, world.plan, here.state.learned.model)  # no update yet
             assert member.arms[name] == world.best(contexts, model)
             world.learn(member, rng)
         found, saved = call("pry"), call("save")

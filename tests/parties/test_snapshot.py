@@ -58,15 +58,15 @@ def test_server_restored_at_any_message_goes_on(opener):
         # users' messages get through; what was between server and opener is gone
         users = {member.id for member in world.users}
         kept = [p for p in world.flight if p.kind in ("Ask", "Report", "Receipt")]
-        known = world.server.samples + len(world.server.state.rows)
+        known = world.server.state.samples + len(world.server.state.rows)
         world.restart()
-        assert world.server.samples + len(world.server.state.rows) == known
+        assert world.server.state.samples + len(world.server.state.rows) == known
         assert not world.conversations
         world.flight += kept
         world.settle()
         assert world.server.idle
         assert world.server.status().updates == 1, stop
-        assert world.server.learned.batch.samples == 3
+        assert world.server.state.learned.batch.samples == 3
         world.check_sums()
         contexts = draw_contexts(rng, world.deployment.settings)
         assert world.recommend(world.users[0], contexts) == world.best(contexts)
@@ -112,7 +112,7 @@ def test_restored_server_knows_reports_that_it_had_taken(opener):
         world.post(member, message)
         world.settle()
         world.restart()
-    assert world.server.samples == 1
+    assert world.server.state.samples == 1
     world.check_sums()
 
 

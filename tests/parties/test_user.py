@@ -120,7 +120,7 @@ def test_ask_or_report_of_the_other_setting_is_refused(opener):
         assert isinstance(envelope.message, Refusal)
         assert envelope.message.name == message.name
     assert world.server.idle
-    assert world.server.samples == 0
+    assert world.server.state.samples == 0
 
 
 def test_shares_of_another_number_are_refused():
@@ -158,7 +158,7 @@ def test_reports_past_the_horizon_are_refused(opener):
     world.report(member, (0.1, 0.1), 0.5)
     world.settle()
     assert "the horizon of 4 reports is reached" in member.inbox[-1].reason
-    assert world.server.samples == 4
+    assert world.server.state.samples == 4
     contexts = draw_contexts(np.random.default_rng(3), SETTINGS)
     assert world.recommend(member, contexts) == world.best(contexts)  # asks go on
 
@@ -206,7 +206,7 @@ def test_bandit_plays_with_late_rewards(opener):
     assert all(0 <= arm < 3 for arm in arms)
     for rows, arm in zip(contexts, arms, strict=True):
         bandit.update(rows[arm], 0.5)
-    assert bandit.server.samples == 4
+    assert bandit.server.state.samples == 4
     assert bandit.updates >= 1
     assert bandit.ledger.bytes_up > 0
     assert bandit.ledger.total() >= bandit.ledger.total(party="server") > 0.0

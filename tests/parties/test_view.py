@@ -96,7 +96,7 @@ def opener_views(engine, opener, opened):
     for contexts, report in data_sets(settings):
         world = World(make_deployment(settings, engine=engine, opener=opener), users=2)
         play(world, contexts, report, rounds=3)
-        assert world.server.learned.batch.number == 2
+        assert world.server.state.learned.batch.number == 2
         views.append({primes: list(numbers) for primes, numbers in opened.items()})
         for numbers in opened.values():
             numbers.clear()
@@ -209,7 +209,7 @@ def learn_with_noise(opener, monkeypatch) -> tuple[Noise, World]:
     world.learn(world.users[0], np.random.default_rng(0), count=1)
     for _ in range(5):
         world.learn(world.users[0], np.random.default_rng(0), count=1)
-    assert world.server.learned.batch.number >= 4
+    assert world.server.state.learned.batch.number >= 4
     return noise, world
 
 
@@ -264,7 +264,7 @@ def server_views(engine, opener, *, rounds=6, **others):
 
 def test_server_sees_the_same_messages_whatever_the_data(engine, opener):
     first, second = server_views(engine, opener, rounds=5 if engine == "simulate" else 2)
-    assert first.server.learned.batch.number >= 1
+    assert first.server.state.learned.batch.number >= 1
     assert shapes(first) == shapes(second)
     assert first.server.status() == second.server.status()
     # what it keeps has the same length, too

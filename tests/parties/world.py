@@ -252,7 +252,9 @@ class World:
 
     def abandon(self, task: bytes, *, reason: str) -> None:
         """Make the server give a conversation up."""
-        self.send(self.server.abandon(task, reason=reason, now=self.now))
+        conversations = self.server._conversations
+        conversations._give_up(conversations._open[task], reason=reason)
+        self.send(self.server._settle(now=self.now))
 
     def restart(self, saved: bytes | None = None) -> None:
         """Put a new server in place of the old one, from its saved bytes; parcels are lost."""
@@ -303,7 +305,7 @@ class World:
 
     def model(self) -> list[int]:
         """The integers of the model that the server serves, decrypted."""
-        return read_model(self.reader, self.plan, self.server.learned.model)
+        return read_model(self.reader, self.plan, self.server.state.learned.model)
 
     def scores(self, contexts: Any, model: list[int] | None = None) -> list[int]:
         """The integer scores of all arms."""
@@ -328,7 +330,7 @@ class World:
     def check_sums(self) -> None:
         """What the server has summed are the acknowledged reports, once each."""
         assert np.array_equal(self.sums(), self.expected_sums())
-        assert self.server.samples == len(self.acknowledged)
+        assert self.server.state.samples == len(self.acknowledged)
 
 
 def draw_contexts(rng: np.random.Generator, settings: Settings, *, arms: int | None = None):

@@ -104,7 +104,7 @@ class EncryptedBandit(Policy):
         with self._own_seconds("report"):
             self.client.report(context, reward)
         self._note_certificates()
-        self.updates = self.server.learned.batch.number
+        self.updates = self.server.state.learned.batch.number
 
     @contextmanager
     def _own_seconds(self, purpose: str) -> Iterator[None]:
@@ -117,9 +117,8 @@ class EncryptedBandit(Policy):
 
     def _note_certificates(self) -> None:
         """Take in what was certified of a new model, or of a test."""
-        plan, server, worst = self.deployment.plan, self.server, self._certified
-        batch, terms = server.learned.batch, server.adopted
-        unseen = server.samples - batch.samples
+        plan, state, worst = self.deployment.plan, self.server.state, self._certified
+        batch, terms, unseen = state.learned.batch, state.adopted, state.unseen
         if 0 < unseen <= plan.most_tested:
             worst.band = max(worst.band, plan.test_resolution(unseen=unseen, untested=1))
         worst.tested = worst.tested and unseen <= plan.most_tested

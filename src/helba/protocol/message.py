@@ -236,3 +236,5 @@ Message = (
     | Colours
     | Abort
 )
+ForUser = Answer | Receipt | Refusal
+Reply = Pads | Reopened | Transfer | Verdict | Colours | Abort  # of an opener, in a task

@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from helba.learning.plan import Batch
 from helba.learning.update import run_score, run_shared_scores
-from helba.protocol.effects import Transition
 from helba.protocol.message import Answer, Ask, Refusal, Shared, Work
 from helba.ring.sharing.integer import Integers
-from helba.server.conversation import Conversations, Halves, Outcome
+from helba.server.conversation import Conversations, Outcome
 from helba.server.group import split_group
 from helba.server.state import ServerState
 
@@ -30,12 +28,10 @@ Waiting = tuple[bytes, Ask]
 class Asks:
     """Takes asks in, and starts conversations about them; nothing of it is stored."""
 
-    def __init__(
-        self, state: ServerState, *, conversations: Conversations, transition: Transition
-    ) -> None:
+    def __init__(self, state: ServerState, conversations: Conversations) -> None:
         self._state = state
         self._conversations = conversations
-        self._transition = transition
+        self._transition = conversations.transition
         self._deployment = conversations.deployment
         self._ring = conversations.ring
         self._waiting: deque[Waiting] = deque()
@@ -74,19 +70,14 @@ class Asks:
         waiting, self._waiting = self._waiting, deque()
         while waiting:
             user, ask = waiting.popleft()
-            if self._conversations.has_session(user) and self._has_room(user):
+            if self._conversations.prepare(user, now=now) and self._has_room(user):
                 self._begin([(user, ask)], opener=user, now=now)
-                continue
-            self._waiting.append((user, ask))
-            if not self._conversations.has_session(user):
-                self._conversations.offer_session(user, now=now)
+            else:
+                self._waiting.append((user, ask))
 
     def start_with_helper(self, opener: bytes, *, now: float) -> None:
         """Start what waits, many together, with the opener who opens for everybody."""
-        if not len(self):
-            return
-        if not self._conversations.has_session(opener):
-            self._conversations.offer_session(opener, now=now)
+        if not len(self) or not self._conversations.prepare(opener, now=now):
             return
         while self._apart and self._has_room(opener):
             self._begin(self._apart.popleft(), opener=opener, now=now)
@@ -98,8 +89,17 @@ class Asks:
     def end(self, outcome: Outcome) -> None:
         """Answer the asks of a conversation, or put them back."""
         asks, batch = outcome.conversation.subject
-        if isinstance(outcome.result, Halves):
-            self._answer(asks, batch=batch, task=outcome.conversation.name, halves=outcome.result)
+        if outcome.finished:
+            decodings, sealed = outcome.result
+            for (user, ask), decoding, half in zip(asks, decodings, sealed, strict=True):
+                answer = Answer(
+                    name=ask.name,
+                    task=outcome.conversation.name,
+                    batch=batch,
+                    decoding=decoding,
+                    sealed=half,
+                )
+                self._transition.send(answer, to=user)
         elif not outcome.refused:
             self._waiting.extendleft(reversed(asks))
         elif len(asks) > 1:
@@ -135,7 +135,7 @@ class Asks:
             Work(subject="ask", count=len(asks)),
             steps=steps,
             opener=opener,
-            subject=(asks, learned.batch),
+            subject=(asks, learned.batch.number),
             now=now,
         )
 
@@ -143,10 +143,3 @@ class Asks:
         """The server's shares of what an ask's circuit checks: the opener's pads are the others."""
         values = self._deployment.checked_values(shares, seed=seed, sign=-1)
         return self._deployment.ask_range.split_garbler(values, seed=seed)
-
-    def _answer(self, asks: list[Waiting], *, batch: Batch, task: bytes, halves: Halves) -> None:
-        for (user, ask), decoding, half in zip(asks, halves.decodings, halves.sealed, strict=True):
-            answer = Answer(
-                name=ask.name, task=task, batch=batch.number, decoding=decoding, sealed=half
-            )
-            self._transition.send(answer, to=user)

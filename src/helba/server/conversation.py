@@ -17,7 +17,6 @@ from typing import Any
 
 from helba.errors import DamagedData, EngineError, HelbaError
 from helba.garbling import Garbled, GarblerSession
-from helba.garbling.circuits.circuit import Bits
 from helba.learning.exchange import Compare, EncryptPads, Reopen, open_stack, take_replies
 from helba.learning.update import Steps
 from helba.protocol.deployment import SharesDeployment
@@ -34,6 +33,7 @@ from helba.protocol.message import (
     PadTask,
     Reopened,
     ReopenTask,
+    Reply,
     Tables,
     Transfer,
     Verdict,
@@ -42,8 +42,6 @@ from helba.protocol.message import (
 from helba.randomness import Draw
 from helba.ring import Ciphertext, Mask, Recipient, Ring
 from helba.server.state import Judged, Noted
-
-Reply = Pads | Reopened | Transfer | Verdict | Colours | Abort
 
 
 @dataclass(kw_only=True, eq=False)
@@ -72,31 +70,15 @@ class Conversation:
 class Outcome:
     """The end of a conversation: finished with a result, or given up for a reason.
 
+    The result of one about asks has, for each, the server's half of the answer and the opener's.
     `refused` says that the opener will not do the same again either.
     """
 
     conversation: Conversation
     finished: bool
-    result: Any = None
+    result: Any = field(default=None, repr=False)
     reason: str = ""
     refused: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Halves:
-    """The result of a conversation about asks: for each, the server's half and the opener's."""
-
-    decodings: Bits = field(repr=False)
-    sealed: Sequence[bytes] = field(repr=False)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Offered:
-    """A garbling session that its opener has not accepted yet."""
-
-    session: GarblerSession
-    name: bytes
-    deadline: float
 
 
 class Conversations:
@@ -120,12 +102,13 @@ class Conversations:
         self.ring = ring
         self.outcomes: deque[Outcome] = deque()
         self._recipients = recipients
-        self._transition = transition
+        self.transition = transition
         self._draw = draw
         self._patience = patience
         self._open: dict[bytes, Conversation] = {}
         self._sessions: dict[bytes, GarblerSession] = {}
-        self._offers: dict[bytes, _Offered] = {}
+        # sessions that their opener has not accepted yet, with their name and deadline
+        self._offers: dict[bytes, tuple[GarblerSession, bytes, float]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -144,35 +127,34 @@ class Conversations:
         """Return True if conversations with this opener can begin."""
         return opener in self._sessions
 
-    def offer_session(self, opener: bytes, *, now: float) -> None:
-        """Offer a garbling session, unless one is on offer."""
-        if opener in self._offers:
-            return
-        session = self.deployment.make_garbler(self._draw)
-        offer = session.offer()
-        deadline = now + self._patience
-        self._offers[opener] = _Offered(session=session, name=offer.session, deadline=deadline)
-        self._transition.send(Offer(offer=offer), to=opener)
+    def prepare(self, opener: bytes, *, now: float) -> bool:
+        """Return True if conversations can begin; else a garbling session is on offer."""
+        if opener not in self._sessions and opener not in self._offers:
+            session = self.deployment.make_garbler(self._draw)
+            offer = session.offer()
+            self._offers[opener] = (session, offer.session, now + self._patience)
+            self.transition.send(Offer(offer=offer), to=opener)
+        return opener in self._sessions
 
     def accept(self, message: Acceptance, *, sender: bytes) -> str:
         """Take an acceptance in; return what is wrong with it, then a new offer follows."""
-        offered = self._offers.get(sender)
-        if offered is None or message.answer.session != offered.name:
+        session, name, _ = self._offers.get(sender, (None, b"", 0.0))
+        if session is None or message.answer.session != name:
             return ""  # late, repeated, or not theirs
         del self._offers[sender]
         try:
-            offered.session.complete(message.answer)
+            session.complete(message.answer)
         except HelbaError as error:
             return str(error)
-        self._sessions[sender] = offered.session
+        self._sessions[sender] = session
         return ""
 
     def lose(self, opener: bytes, *, reason: str) -> None:
         """Forget the session with an opener; everything with it is abandoned."""
         self._sessions.pop(opener, None)
         self._offers.pop(opener, None)
-        for name in [n for n, c in self._open.items() if c.opener == opener]:
-            self.abandon(name, reason=reason)
+        for found in [each for each in self._open.values() if each.opener == opener]:
+            self._give_up(found, reason=reason)
 
     # -- conversations
 
@@ -187,10 +169,7 @@ class Conversations:
             deadline=now + self._patience,
         )
         self._open[conversation.name] = conversation
-        try:
-            self._advance(conversation, None)
-        except (HelbaError, ValueError) as error:
-            self.abandon(conversation.name, reason=f"{type(error).__name__}: {error}")
+        self._continue(conversation, None)
 
     def handle(self, message: Reply, *, sender: bytes, now: float) -> None:
         """Take an opener's reply in; what is late, repeated or not theirs changes nothing."""
@@ -213,22 +192,13 @@ class Conversations:
             self.lose(sender, reason="the opener is in another garbling session")
             return
         found.deadline = now + self._patience
-        try:
-            self._continue(found, message)
-        except (HelbaError, ValueError) as error:
-            self.abandon(found.name, reason=f"{type(error).__name__}: {error}")
-
-    def abandon(self, name: bytes, *, reason: str) -> None:
-        """Give a conversation up, if it is there."""
-        found = self._open.get(name)
-        if found is not None:
-            self._give_up(found, reason=reason)
+        self._continue(found, message)
 
     def expire(self, *, now: float) -> None:
         """Give up what has waited too long for an opener."""
-        self._offers = {k: v for k, v in self._offers.items() if v.deadline > now}
-        for name in [n for n, c in self._open.items() if c.deadline <= now]:
-            self.abandon(name, reason="the opener was silent for too long")
+        self._offers = {k: v for k, v in self._offers.items() if v[-1] > now}
+        for found in [each for each in self._open.values() if each.deadline <= now]:
+            self._give_up(found, reason="the opener was silent for too long")
 
     def _give_up(self, found: Conversation, *, reason: str, refused: bool = False) -> None:
         del self._open[found.name]
@@ -248,20 +218,24 @@ class Conversations:
 
     # -- steps
 
-    def _continue(self, found: Conversation, message: Message) -> None:
-        if isinstance(message, Pads):
-            self._advance(found, (message.pads, message.signs))
-        elif isinstance(message, Reopened):
-            self._advance(found, self._take_stacks(found, message.replies))
-        elif isinstance(message, Transfer):
-            self._garble(found, message)
-        elif isinstance(message, Verdict):
-            bits = self._sessions[found.opener].finish(message.returned)
-            self._advance(found, bool(bits[0, 0]))
-        elif isinstance(message, Colours):
-            if len(message.halves) != found.work.count:
-                raise DamagedData("expected one sealed half for each ask")
-            self._answer(found, message.halves)
+    def _continue(self, found: Conversation, message: Message | None) -> None:
+        """Take the message that was expected; what goes wrong ends the conversation."""
+        try:
+            if isinstance(message, Pads):
+                self._advance(found, (message.pads, message.signs))
+            elif isinstance(message, Reopened):
+                self._advance(found, self._take_stacks(found, message.replies))
+            elif isinstance(message, Transfer):
+                self._garble(found, message)
+            elif isinstance(message, Verdict):
+                bits = self._sessions[found.opener].finish(message.returned)
+                self._advance(found, bool(bits[0, 0]))
+            elif isinstance(message, Colours):
+                self._answer(found, message.halves)
+            else:
+                self._advance(found, None)
+        except (HelbaError, ValueError) as error:
+            self._give_up(found, reason=f"{type(error).__name__}: {error}")
 
     def _advance(self, found: Conversation, value: Any) -> None:
         """Let the work go on until it needs the opener again, or ends."""
@@ -278,7 +252,7 @@ class Conversations:
         else:
             assert isinstance(needed, Compare)
             message = self._compare(found, needed)
-        self._transition.send(message, to=found.opener)
+        self.transition.send(message, to=found.opener)
 
     def _reopen(self, found: Conversation, needed: Reopen) -> ReopenTask:
         recipient = self._recipients.get(found.opener)
@@ -303,7 +277,7 @@ class Conversations:
             count = sum(len(target.rearrangements) for target in exchange.targets)
             stacks += take_replies(self.ring, mask, left[:count], exchange)
             left = left[count:]
-        self._transition.commit(Noted(failure=fsum(stack.failure for stack in stacks)))
+        self.transition.commit(Noted(failure=fsum(stack.failure for stack in stacks)))
         if left:
             raise DamagedData("expected the replies of this step, got more")
         return stacks
@@ -349,8 +323,8 @@ class Conversations:
         if deployment.tells_range(found.work):
             tables = replace(tables, told=found.garbled.decoding[:, -1])
         if found.work.subject == "fold":
-            self._transition.commit(Judged(names=found.subject))
-        self._transition.send(tables, to=found.opener)
+            self.transition.commit(Judged(names=found.subject))
+        self.transition.send(tables, to=found.opener)
         if comparison.circuit.returned_outputs.size:
             found.expects = Verdict
         elif deployment.plan.opener == "authority":
@@ -360,7 +334,9 @@ class Conversations:
 
     def _answer(self, found: Conversation, sealed: Sequence[bytes]) -> None:
         assert found.garbled is not None
+        if len(sealed) != found.work.count:
+            raise DamagedData("expected one sealed half for each ask")
         decodings = found.garbled.decoding
         if self.deployment.tells_range(found.work):
             decodings = decodings[:, :-1]  # the last one was the opener's
-        self._finish(found, Halves(decodings=decodings, sealed=sealed))
+        self._finish(found, (decodings, sealed))

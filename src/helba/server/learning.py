@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from helba.learning.update import Learned, TestTerms, run_test, run_update
 from helba.learning.update_plan import UpdateTerms
-from helba.protocol.effects import Transition
 from helba.protocol.message import Work
 from helba.server.conversation import Conversations, Outcome
 from helba.server.state import Adopted, GivenUp, ServerState, Tested, UpdateBegun
@@ -22,12 +21,10 @@ REJECTED = (
 class Learning:
     """Starts tests and updates when they are due; a server that begins again begins them again."""
 
-    def __init__(
-        self, state: ServerState, *, conversations: Conversations, transition: Transition
-    ) -> None:
+    def __init__(self, state: ServerState, conversations: Conversations) -> None:
         self._state = state
         self._conversations = conversations
-        self._transition = transition
+        self._transition = conversations.transition
         self._deployment = conversations.deployment
         self._ring = conversations.ring
         if state.taken is not None:
@@ -52,9 +49,9 @@ class Learning:
                 return
             if state.unseen > plan.most_tested:
                 return
-        if not self._conversations.has_session(opener):
-            self._conversations.offer_session(opener, now=now)
-        elif due:
+        if not self._conversations.prepare(opener, now=now):
+            return
+        if due:
             self._start_update(opener, now=now)
         else:
             self._start_test(opener, now=now)

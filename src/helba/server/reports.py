@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from helba.learning.update import fold_report, run_fold
-from helba.protocol.effects import Transition
 from helba.protocol.message import Receipt, Refusal, Report, Shared, Work
 from helba.server.conversation import Conversations, Outcome
 from helba.server.group import root_up, split_group
@@ -24,12 +23,10 @@ from helba.server.state import Dropped, Folded, Growth, Row, ServerState, Stored
 class Reports:
     """Takes reports in, and starts one fold at a time; which rows go together is not stored."""
 
-    def __init__(
-        self, state: ServerState, *, conversations: Conversations, transition: Transition
-    ) -> None:
+    def __init__(self, state: ServerState, conversations: Conversations) -> None:
         self._state = state
         self._conversations = conversations
-        self._transition = transition
+        self._transition = conversations.transition
         self._deployment = conversations.deployment
         self._ring = conversations.ring
         self._fresh: deque[bytes] = deque()
@@ -86,8 +83,7 @@ class Reports:
         room = plan.most_unseen - self._state.unseen
         if not len(self) or room <= 0 or self._conversations.find("fold") is not None:
             return
-        if not self._conversations.has_session(opener):
-            self._conversations.offer_session(opener, now=now)
+        if not self._conversations.prepare(opener, now=now):
             return
         if self._again:
             names = self._again.popleft()

@@ -12,23 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from helba.errors import InvalidInput
-from helba.learning.update import Learned, begin_learning
-from helba.learning.update_plan import UpdateTerms
+from helba.learning.update import begin_learning
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import Effects, Transition
-from helba.protocol.message import (
-    Abort,
-    Acceptance,
-    Ask,
-    Colours,
-    Message,
-    Pads,
-    Refusal,
-    Reopened,
-    Report,
-    Transfer,
-    Verdict,
-)
+from helba.protocol.message import Acceptance, Ask, Message, Refusal, Reply, Report
 from helba.randomness import Draw, draw_bytes
 from helba.ring import Recipient, Ring
 from helba.server.asks import Asks
@@ -92,30 +79,9 @@ class Server:
             draw=draw,
             patience=patience,
         )
-        self._asks = Asks(state, conversations=self._conversations, transition=self._transition)
-        self._reports = Reports(
-            state, conversations=self._conversations, transition=self._transition
-        )
-        self._learning = Learning(
-            state, conversations=self._conversations, transition=self._transition
-        )
-
-    # -- public state
-
-    @property
-    def learned(self) -> Learned:
-        """The model that is served."""
-        return self.state.learned
-
-    @property
-    def adopted(self) -> UpdateTerms | None:
-        """The counts of the update that made the model."""
-        return self.state.adopted
-
-    @property
-    def samples(self) -> int:
-        """Reports that the sums hold, those of the model included."""
-        return self.state.samples
+        self._asks = Asks(state, self._conversations)
+        self._reports = Reports(state, self._conversations)
+        self._learning = Learning(state, self._conversations)
 
     def status(self) -> Status:
         """Return how far it is."""
@@ -162,11 +128,6 @@ class Server:
         self._conversations.lose(opener, reason="the opener went away")
         return self._settle(now=now)
 
-    def abandon(self, task: bytes, *, reason: str, now: float) -> Effects:
-        """Give a conversation up; its work begins again, with a new name and everything fresh."""
-        self._conversations.abandon(task, reason=reason)
-        return self._settle(now=now)
-
     # -- messages
 
     def handle(self, message: Message, *, sender: bytes, now: float) -> Effects:
@@ -183,7 +144,7 @@ class Server:
             trouble = self._conversations.accept(message, sender=sender)
             if trouble:
                 self.last_trouble = f"session: {trouble}"
-        elif isinstance(message, Pads | Reopened | Transfer | Verdict | Colours | Abort):
+        elif isinstance(message, Reply):
             self._conversations.handle(message, sender=sender, now=now)
         else:
             raise InvalidInput("message", type(message).__name__, "one for a server")

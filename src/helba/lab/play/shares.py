@@ -44,7 +44,7 @@ class SharesPlay(Policy):
         self.bandit.update(context, reward)
         self.twin.learn(context, reward)
         if self.bandit.updates > self.updates:
-            terms = self.bandit.server.adopted
+            terms = self.bandit.server.state.adopted
             assert terms is not None
             self.twin.follow(terms)
         self.updates = self.bandit.updates
