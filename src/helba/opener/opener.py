@@ -22,6 +22,7 @@ from helba.errors import DamagedData, HelbaError, InvalidInput, Refused
 from helba.garbling import EvaluatorSession, ReturnedMessage
 from helba.garbling.circuits.circuit import Bits
 from helba.learning.exchange import reopen_shares
+from helba.learning.layout import Gram
 from helba.opener.state import Aborted, BitsReturned, OpenerState, VerdictsBegun
 from helba.protocol.box import SealedSeed, open_box, seal_answer
 from helba.protocol.deployment import SharesDeployment
@@ -44,7 +45,7 @@ from helba.protocol.message import (
     Work,
 )
 from helba.randomness import Draw, draw_bytes
-from helba.ring import Ciphertext, Opener
+from helba.ring import PRIMES, Ciphertext, Opener
 from helba.ring.sharing.integer import Integers
 
 MOST_TASKS = 256
@@ -178,26 +179,22 @@ class OpenerParty:
         numbers = deployment.numbers if kind == "ask" else deployment.settings.dim + 1
         pads = np.concatenate([seed.expand(numbers) for seed in seeds])
         task = _Task(work=work, seeds=seeds, pads=pads, boxes=message.boxes)
-        plan = deployment.plan
+        plan, gram = deployment.plan, deployment.plan.statistic
+        assert isinstance(gram, Gram)
         if kind == "ask":
             task.signs = self._draw(SIGN_SEED_BYTES)
-            multiple = plan.grid.feature_multiple
-            found = self._opener.encrypt_pads_each(
-                [(pads[index], places) for places, index in deployment.feature_groups(work.count)],
-                multiple=multiple,
-                scale=float(multiple),
-                primes=2,
-            )
+            groups = [(pads[at], where) for where, at in deployment.feature_groups(work.count)]
+            multiple, primes = plan.grid.feature_multiple, 2
+            scale = float(multiple)
         else:
-            gram = deployment.gram
-            found = self._opener.encrypt_pads_each(
-                [
-                    (pads, arrangement.places[: work.count].reshape(-1))
-                    for arrangement in (gram.left_places, gram.right_places)
-                ],
-                multiple=plan.report_multiple,
-                scale=1.0,
-            )
+            groups = [
+                (pads, arrangement.places[: work.count].reshape(-1))
+                for arrangement in (gram.left_places, gram.right_places)
+            ]
+            multiple, scale, primes = plan.report_multiple, 1.0, PRIMES
+        found = self._opener.encrypt_pads_each(
+            groups, multiple=multiple, scale=scale, primes=primes
+        )
         self._keep(message.task, task)
         return Pads(task=message.task, pads=tuple(found), signs=task.signs)
 

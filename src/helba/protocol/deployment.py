@@ -23,7 +23,7 @@ from helba.garbling import (
     build_argmax,
     build_report_check,
 )
-from helba.learning.layout import Arrangement, Gram, InnerProducts
+from helba.learning.layout import Arrangement
 from helba.learning.model_check import CHECK_BITS, ModelCheck
 from helba.learning.plan import COMBINATIONS, LOG2_REPORT, SharesPlan, checked_bits
 from helba.learning.plan import make_shares_plan as make_plan
@@ -31,7 +31,7 @@ from helba.learning.update import TEST_BITS, TestPlan, TestTerms
 from helba.learning.update_plan import UpdatePlan, UpdateTerms
 from helba.protocol.message import Work
 from helba.randomness import Draw, draw_bytes
-from helba.ring import BACKENDS, Bound, Ciphertext, PublicKey, RingParameters
+from helba.ring import Bound, Ciphertext, PublicKey, RingParameters
 from helba.ring.ciphertext import describe_fresh
 from helba.ring.sharing.integer import Integers
 from helba.ring.sharing.pad import NUMBER_BYTES, SHARE_MODULUS, sum_signed
@@ -64,7 +64,6 @@ class SharesDeployment:
 
     def __post_init__(self) -> None:
         require_choice("engine", self.engine, ENGINES)
-        assert set(ENGINES.values()) == set(BACKENDS)
 
     @classmethod
     def of(
@@ -130,7 +129,7 @@ class SharesDeployment:
 
     def feature_groups(self, lanes: int) -> list[tuple[Places, NDArray[np.intp]]]:
         """Return, for each polynomial of asks, its places and which of all numbers stand there."""
-        return _split_features(self.plan.inner(lanes))
+        return _split_places(self.plan.inner(lanes).feature_places)
 
     def describe_features(self, public_key: PublicKey) -> list[Ciphertext]:
         """Return the public side of an ask as its user encrypts it, for each polynomial."""
@@ -163,15 +162,6 @@ class SharesDeployment:
         fresh = describe_fresh(public_key, bound=bound).with_scale(scale)
         return replace(fresh, primes=primes)
 
-    # -- reports
-
-    @property
-    def gram(self) -> Gram:
-        """Where reports and their sums stand, in the setting `authority`."""
-        statistic = self.plan.statistic
-        assert isinstance(statistic, Gram)
-        return statistic
-
     # -- exchanges
 
     def require_work(self, work: Work) -> None:
@@ -190,9 +180,9 @@ class SharesDeployment:
 
     def exchanges(self, work: Work, step: str) -> tuple[Any, ...]:
         """Return what a step of a test or update opens and reopens."""
-        if work.subject == "test" and isinstance(work.terms, TestTerms) and step == "test":
+        if isinstance(work.terms, TestTerms) and step == "test":
             return (self.test_plan(work.terms).exchange,)
-        if work.subject == "update" and isinstance(work.terms, UpdateTerms):
+        if isinstance(work.terms, UpdateTerms):
             return self.update_plan(work.terms).exchanges(step)
         raise InvalidInput("step", f"{step!r} of {work.subject}", "a step of a test or an update")
 
@@ -210,25 +200,29 @@ class SharesDeployment:
 
     def _make_comparison(self, work: Work) -> Comparison:
         plan, last = self.plan, np.array([self.plan.parameters.ring_dim - 1])
-        if work.subject == "ask":
-            return self._compare_scores(work.count)
-        if work.subject == "fold":
-            circuit = self._report_circuit(work.count)
-            return Comparison(circuit=circuit, places=(), bits=SHARE_BITS, deviations=())
-        if work.subject == "test" and isinstance(work.terms, TestTerms):
+        if isinstance(work.terms, TestTerms):
             test = self.test_plan(work.terms)
             return Comparison(
                 circuit=test.circuit, places=(last,), bits=TEST_BITS, deviations=(test.deviation,)
             )
-        if work.subject == "update" and isinstance(work.terms, UpdateTerms):
-            check = _model_check(plan, work.terms)
+        if isinstance(work.terms, UpdateTerms):
+            check = ModelCheck(self.update_plan(work.terms))
             return Comparison(
                 circuit=check.circuit,
                 places=(last,) * len(check.values),
                 bits=CHECK_BITS,
                 deviations=check.deviations,
             )
-        raise InvalidInput("work", work.subject, "ask, fold, test or update")
+        if work.subject == "fold":
+            circuit = self._report_circuit(work.count)
+            return Comparison(circuit=circuit, places=(), bits=SHARE_BITS, deviations=())
+        groups = _split_places(plan.inner(work.count).score_places)
+        return Comparison(
+            circuit=self.argmax_circuit,
+            places=tuple(places for places, _ in groups),
+            bits=plan.grid.bits,
+            deviations=(0.0,) * len(groups),
+        )
 
     @property
     def argmax_circuit(self) -> Circuit:
@@ -258,20 +252,10 @@ class SharesDeployment:
         signs = sign * draw_signs(seed, sums=self.checked, numbers=self.numbers)
         return np.stack([sum_signed(lane, signs=signs) for lane in asks])
 
-    def _compare_scores(self, lanes: int) -> Comparison:
-        groups = _split_scores(self.plan.inner(lanes))
-        places = tuple(each for each, _ in groups)
-        return Comparison(
-            circuit=self.argmax_circuit,
-            places=places,
-            bits=self.plan.grid.bits,
-            deviations=(0.0,) * len(places),
-        )
-
     def gather_scores(self, shares: list[NDArray[Any]], *, lanes: int) -> NDArray[np.uint64]:
         """Return shares of scores, given by polynomial, as (lanes, arms)."""
         whole = np.empty(lanes * self.settings.arms, dtype=np.uint64)
-        groups = _split_scores(self.plan.inner(lanes))
+        groups = _split_places(self.plan.inner(lanes).score_places)
         for share, (_, index) in zip(shares, groups, strict=True):
             whole[index] = share
         return whole.reshape(lanes, self.settings.arms)
@@ -291,36 +275,12 @@ class SharesDeployment:
         )
 
 
-@lru_cache(maxsize=128)
-def _comparison(deployment: SharesDeployment, work: Work) -> Comparison:
-    return deployment._make_comparison(work)
+_comparison = lru_cache(maxsize=128)(SharesDeployment._make_comparison)
+_test_plan = lru_cache(maxsize=128)(TestPlan)
+_update_plan = lru_cache(maxsize=128)(UpdatePlan)
 
 
-@lru_cache(maxsize=128)
-def _test_plan(plan: SharesPlan, terms: TestTerms) -> TestPlan:
-    return TestPlan(plan, terms)
-
-
-@lru_cache(maxsize=128)
-def _update_plan(plan: SharesPlan, terms: UpdateTerms) -> UpdatePlan:
-    return UpdatePlan(plan, terms)
-
-
-@lru_cache(maxsize=128)
-def _model_check(plan: SharesPlan, terms: UpdateTerms) -> ModelCheck:
-    return ModelCheck(_update_plan(plan, terms))
-
-
-@lru_cache(maxsize=128)
-def _split_features(inner: InnerProducts) -> list[tuple[Places, NDArray[np.intp]]]:
-    return _split_places(inner.feature_places)
-
-
-@lru_cache(maxsize=128)
-def _split_scores(inner: InnerProducts) -> list[tuple[Places, NDArray[np.intp]]]:
-    return _split_places(inner.score_places)
-
-
+@lru_cache(maxsize=256)
 def _split_places(arrangement: Arrangement) -> list[tuple[Places, NDArray[np.intp]]]:
     """For each polynomial: coefficients, and which numbers of the flat array stand there."""
     number, place = np.divmod(np.ravel(arrangement.places), arrangement.ring_dim)
