@@ -49,18 +49,18 @@ class Parties:
                 sealing_key=authority.private_sealing_key,
                 draw=self._draw,
             )
-            station = Station(codec=codec, opener=opener, name="opener")
-            self.network.stations[helper] = station
+            self.network.stations[helper] = Station(
+                id=helper, network=self.network, codec=codec, opener=opener, name="opener"
+            )
         self.server.add_helper(helper)
 
     def join(self, *, name: str = "user") -> Client:
         """Enrol a user and return its client; `name` is whose its seconds are."""
         authority, deployment, public = self.authority, self.deployment, self.authority.public_key
-        draw = self._draw
+        draw, opener = self._draw, None
         if deployment.plan.opener == "authority":
-            enrolment = authority.enrol()
+            enrolment, codec = authority.enrol(), self.network.codec
             user = User(deployment, id=enrolment.id, sealing_key=authority.sealing_key, draw=draw)
-            station = Station(codec=Codec(deployment, public_key=public), name=name)
         else:
             keys = authority.make_user_keys()
             enrolment = authority.enrol(keys.public)
@@ -69,13 +69,13 @@ class Parties:
             opener = OpenerParty(
                 deployment, opener=Opener(keys.secret, public_key=public), draw=draw
             )
-            station = Station(codec=codec, opener=opener, name=name)
-        self.server.enrol(enrolment.id, enrolment.recipient)
+        self.server.enrol(user.id, enrolment.recipient)
+        station = Station(id=user.id, network=self.network, codec=codec, opener=opener, name=name)
         self.network.stations[user.id] = station
-        return self.network.connect(user)
+        return Client(user, transport=station, colours=station.take_colours if opener else None)
 
     def extend(self, horizon: int) -> None:
         """Go on with a longer horizon; clients of before have to join again."""
         longer = self.deployment.extended(horizon)
-        self.network.settle()
+        self.network.deliver()
         self._begin(longer, state=self.server.state, ledger=self.network.ledger)

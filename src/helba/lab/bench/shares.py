@@ -206,14 +206,10 @@ def _count(dim: int, arms: int, users: int | None, seconds: float, security: int
             reward = float(each.rewards[0])
             told.append(network.codec.encode(user.report(each.contexts[0], reward)))
         began = time.perf_counter()
-        for data in asked:
-            network.accept(data, sender=user.id)
-        network.settle()
+        network.deliver(asked, sender=user.id)
         if sum(isinstance(message, Answer) for message in inbox) != lanes:
             raise RunFailed("an ask got no answer")
-        for data in told if reports else ():
-            network.accept(data, sender=user.id)
-        network.settle()
+        network.deliver(told if reports else (), sender=user.id)
         spent = time.perf_counter() - began
         for message in inbox:
             user.handle(message)
