@@ -121,7 +121,7 @@ def test_opener_that_is_silent_is_asked_anew_after_a_while(opener):
     contexts = draw_contexts(np.random.default_rng(2), SETTINGS)
     name = world.ask(world.users[0], contexts)
     world.settle()
-    assert not world.server.idle
+    assert not world.idle
     world.now += PATIENCE - 1.0
     world.settle()
     assert name not in world.users[0].arms

@@ -144,7 +144,7 @@ def test_tasks_that_never_come_to_a_verdict_do_not_use_a_report_up(hand):
     for _ in range(10):
         message, _ = hand.pads([body])
         hand.compare(message)
-        hand.opener.forget(message.task)
+        hand.opener._drop(message.task)
     assert isinstance(hand.judge([body]), Verdict)
 
 
@@ -351,7 +351,7 @@ def test_refused_report_is_dropped_by_the_server_and_nothing_waits_for_it():
     world.settle()
     assert world.server.state.samples == 1
     assert world.server.status().dropped_reports == 1
-    assert world.server.idle
+    assert world.idle
 
 
 def test_opener_takes_no_messages_of_others(hand):

@@ -442,7 +442,7 @@ def test_lost_message_costs_a_new_attempt_with_everything_fresh(opener, kind, su
     world.report(member, (0.1, 0.9), 1.0)
     model = world.model()
     world.settle()
-    assert not world.server.idle
+    assert not world.idle
     if kind == "Acceptance":
         world.lose(member.id)
     else:
@@ -450,7 +450,7 @@ def test_lost_message_costs_a_new_attempt_with_everything_fresh(opener, kind, su
         world.abandon(task, reason="nothing came back")
     world.rules.clear()
     world.settle()
-    assert world.server.idle
+    assert world.idle
     (answer,) = (m for m in member.inbox if isinstance(m, Answer))
     assert answer.batch in (0, 1)
     if answer.batch == 0:
@@ -688,9 +688,9 @@ def test_any_schedule_counts_every_report_once_and_answers_rightly(opener, sched
         chaos.recover()
         while world.step():
             learn_models()
-        if world.server.idle:
+        if world.idle:
             break
-    assert world.server.idle
+    assert world.idle
     world.check_sums()
     for member, name, contexts in asked:
         found = [m for m in member.inbox if isinstance(m, Answer) and m.name == name]
@@ -726,7 +726,7 @@ def test_full_sum_with_reports_waiting_makes_an_update_and_goes_on(opener):
         sent += 1
     world.settle()
     status = world.server.status()
-    assert world.server.idle
+    assert world.idle
     assert status.updates >= 1
     # in `users` what finds the sum full is refused, and sent again later
     assert status.samples == len(world.acknowledged) >= 3

@@ -80,7 +80,7 @@ def test_ask_out_of_range_changes_nobody_elses_arm(crafted):
     answers = ask_together(world, lambda ask: shifted(ask, shifts), rng)
     assert count_wrong(answers) == 0
     assert answers[CHEAT][0] == 0
-    assert world.server.idle
+    assert world.idle
     assert world.helper.opener.state.bits_returned == before
     # The server sees that a group of all, and one of three, had such an ask; and no label.
     aborts = [parcel.message for parcel in world.log if parcel.kind == "Abort"]
@@ -241,7 +241,7 @@ def test_ask_with_a_box_that_nobody_can_open_is_refused_and_the_others_are_answe
     assert answers[CHEAT][0] is None
     assert isinstance(world.users[CHEAT].inbox[-1], Refusal)
     assert sum(isinstance(m, Answer) for m in world.users[CHEAT].inbox) == 0
-    assert world.server.idle
+    assert world.idle
 
 
 # -- reports
@@ -283,7 +283,7 @@ def test_report_out_of_range_is_dropped_and_the_others_count(wrong):
     assert status.dropped_reports == 1
     assert world.server.state.samples == len(kept)
     assert np.array_equal(world.sums(), world.expected_sums(kept))
-    assert world.server.idle
+    assert world.idle
 
 
 def test_report_at_the_limits_counts():

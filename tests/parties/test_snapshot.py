@@ -64,7 +64,7 @@ def test_server_restored_at_any_message_goes_on(opener):
         assert not world.conversations
         world.flight += kept
         world.settle()
-        assert world.server.idle
+        assert world.idle
         assert world.server.status().updates == 1, stop
         assert world.server.state.learned.batch.samples == 3
         world.check_sums()

@@ -119,7 +119,7 @@ def test_ask_or_report_of_the_other_setting_is_refused(opener):
         (envelope,) = world.handle(message, sender=member.id)
         assert isinstance(envelope.message, Refusal)
         assert envelope.message.name == message.name
-    assert world.server.idle
+    assert world.idle
     assert world.server.state.samples == 0
 
 

@@ -242,6 +242,11 @@ class World:
         """The server's open conversations."""
         return list(self.server._conversations._open.values())
 
+    @property
+    def idle(self) -> bool:
+        """Nothing is under way or waits at the server."""
+        return is_idle(self.server)
+
     def handle(self, message: Message, *, sender: bytes) -> tuple[Envelope, ...]:
         """Let the server handle a message; return what it would send."""
         return self.server.handle(message, sender=sender, now=self.now).replies
@@ -345,6 +350,11 @@ def draw_report(rng: np.random.Generator, settings: Settings):
     (context,) = draw_contexts(rng, settings, arms=1)
     reward = float(context.sum()) / settings.length + 0.2 * rng.normal()
     return context, float(np.clip(reward, -settings.reward_max, settings.reward_max))
+
+
+def is_idle(server: Server) -> bool:
+    """True if nothing is under way or waiting."""
+    return not (server._conversations._open or len(server._asks) or len(server._reports))
 
 
 def reply_of(opener: OpenerParty, message: Message) -> Message | None:

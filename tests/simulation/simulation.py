@@ -36,7 +36,13 @@ from helba.ring.ring import Ring
 from helba.server.server import Server
 from helba.server.snapshot import dump_state, load_state
 from helba.user.user import Recommended, User
-from tests.parties.world import draw_contexts, draw_report, make_deployment, make_settings
+from tests.parties.world import (
+    draw_contexts,
+    draw_report,
+    is_idle,
+    make_deployment,
+    make_settings,
+)
 from tests.simulation.oracle import Asked, Ledger, require
 from tests.simulation.scenario import Operation, Scenario
 
@@ -234,7 +240,7 @@ class Simulation:
 
     @property
     def _idle(self) -> bool:
-        if self.server is None or not self.server.idle:
+        if self.server is None or not is_idle(self.server):
             return False
         waiting = any(m.user is None or m.user.unanswered for m in self.users)
         flying = any(action is not None for _, _, action in self._events if action != self._tick)

@@ -32,8 +32,9 @@ class Enrolment:
 class Authority:
     """Holds the collective secret key, and in `authority` the key that seeds are sealed to.
 
-    `seed` fixes the noise of the simulator, and so which way ties go there; with OpenFHE there is
-    none.
+    `public_key` is the collective one, `sealing_key` the one that users seal seeds to, and
+    `private_sealing_key`, which stays with the opener, opens them. `seed` fixes the noise of the
+    simulator, and so which way ties go there; with OpenFHE there is none.
     """
 
     def __init__(
@@ -46,25 +47,12 @@ class Authority:
         self._keys: KeyPair = make_keys(
             plan.parameters, backend=self._backend, automorphism=plan.automorphism
         )
-        self._sealing = nacl.public.PrivateKey.generate()
+        self.public_key = self._keys.public
+        self.private_sealing_key = nacl.public.PrivateKey.generate()
+        self.sealing_key = bytes(self.private_sealing_key.public_key)
 
     def __repr__(self) -> str:
         return f"Authority(opener={self.deployment.plan.opener!r})"
-
-    @property
-    def public_key(self) -> PublicKey:
-        """The collective public key."""
-        return self._keys.public
-
-    @property
-    def sealing_key(self) -> bytes:
-        """The public key that users seal seeds to."""
-        return bytes(self._sealing.public_key)
-
-    @property
-    def private_sealing_key(self) -> nacl.public.PrivateKey:
-        """The key that opens sealed seeds; it stays with the opener."""
-        return self._sealing
 
     def make_ring(self) -> Ring:
         """Return what the server computes with: public keys."""

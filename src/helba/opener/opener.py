@@ -23,7 +23,7 @@ from helba.garbling import EvaluatorSession, ReturnedMessage
 from helba.garbling.circuits.circuit import Bits
 from helba.learning.exchange import reopen_shares
 from helba.learning.layout import Gram
-from helba.opener.state import Aborted, BitsReturned, OpenerState, VerdictsBegun
+from helba.opener.state import Noted, OpenerState, VerdictsBegun
 from helba.protocol.box import SealedSeed, open_box, seal_answer
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import Effects, Transition
@@ -106,7 +106,7 @@ class OpenerParty:
                 reply = self._work(message)
             except HelbaError as error:
                 self._drop(message.task)
-                self._transition.commit(Aborted())
+                self._transition.commit(Noted(aborts=1))
                 reply = Abort(
                     task=message.task,
                     reason=f"{type(error).__name__}: {error}",
@@ -118,11 +118,6 @@ class OpenerParty:
         if reply is not None:
             self._transition.send(reply, to=sender)
         return self._transition.take()
-
-    def forget(self, task: bytes) -> None:
-        """Give a task up."""
-        self._drop(task)
-        self.colours.pop(task, None)
 
     def _accept(self, message: Offer) -> Acceptance | None:
         """Begin a new session in place of the old one; a damaged or late offer changes nothing.
@@ -136,7 +131,7 @@ class OpenerParty:
         try:
             answer = session.answer(message.offer)
         except HelbaError:
-            self._transition.commit(Aborted())
+            self._transition.commit(Noted(aborts=1))
             return None
         self._session = session
         self._tasks.clear()
@@ -253,21 +248,16 @@ class OpenerParty:
     def _shares(self, task: _Task, opened: list[Any]) -> list[Any]:
         """This party's shares, for each group of the circuit."""
         deployment, work = self.deployment, task.work
-        if work.subject == "ask":
-            shares: list[Any] = [deployment.gather_scores(opened, lanes=work.count)]
-            if deployment.plan.opener == "authority":
-                if task.pads is None:
-                    raise DamagedData("expected the pads of these asks first")
-                values = deployment.checked_values(
-                    task.pads.reshape(work.count, -1), seed=task.signs, sign=1
-                )
-                shares += deployment.ask_range.split_evaluator(values, seed=task.signs)
+        shares = deployment.group_opened(work, opened)
+        if work.subject != "fold" and not deployment.tells_range(work):
             return shares
+        if task.pads is None:
+            raise DamagedData("expected the pads of these asks or reports first")
         if work.subject == "fold":
-            if task.pads is None:
-                raise DamagedData("expected the pads of these reports first")
             return [task.pads.reshape(1, -1)]
-        return [share.reshape(1, 1) for share in opened]
+        pads = task.pads.reshape(work.count, -1)
+        values = deployment.checked_values(pads, seed=task.signs, sign=1)
+        return [*shares, *deployment.ask_range.split_evaluator(values, seed=task.signs)]
 
     def _evaluate(self, message: Tables) -> Message | None:
         task = self._tasks.get(message.task)
@@ -286,7 +276,7 @@ class OpenerParty:
         if evaluated.returned is not None:
             returned: ReturnedMessage = evaluated.returned
             count = returned.labels.shape[0] * returned.labels.shape[1]
-            self._transition.commit(BitsReturned(count=count))
+            self._transition.commit(Noted(bits_returned=count))
             return Verdict(task=message.task, work=task.work, returned=returned)
         if not task.seeds:
             self.colours[message.task] = evaluated.colours[0]

@@ -32,20 +32,13 @@ class VerdictsBegun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitsReturned:
-    """Bits that the server learns."""
+class Noted:
+    """Counts that go up: bits that the server learns, messages that were not gone on with."""
 
-    count: int
-
-    def apply(self, state: OpenerState) -> None:
-        """Count them."""
-        state.bits_returned += self.count
-
-
-@dataclass(frozen=True, kw_only=True)
-class Aborted:
-    """A message that the opener did not go on with."""
+    bits_returned: int = 0
+    aborts: int = 0
 
     def apply(self, state: OpenerState) -> None:
-        """Count it."""
-        state.aborts += 1
+        """Add them."""
+        state.bits_returned += self.bits_returned
+        state.aborts += self.aborts

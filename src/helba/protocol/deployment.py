@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -252,13 +253,18 @@ class SharesDeployment:
         signs = sign * draw_signs(seed, sums=self.checked, numbers=self.numbers)
         return np.stack([sum_signed(lane, signs=signs) for lane in asks])
 
-    def gather_scores(self, shares: list[NDArray[Any]], *, lanes: int) -> NDArray[np.uint64]:
-        """Return shares of scores, given by polynomial, as (lanes, arms)."""
-        whole = np.empty(lanes * self.settings.arms, dtype=np.uint64)
-        groups = _split_places(self.plan.inner(lanes).score_places)
+    def group_opened(self, work: Work, shares: Sequence[Any]) -> list[Any]:
+        """Return shares of opened values as the first groups of the work's circuit.
+
+        Scores, which are given by polynomial, become one of shape (lanes, arms).
+        """
+        if work.subject != "ask":
+            return [share.reshape(1, 1) for share in shares]
+        scores = np.empty(work.count * self.settings.arms, dtype=np.uint64)
+        groups = _split_places(self.plan.inner(work.count).score_places)
         for share, (_, index) in zip(shares, groups, strict=True):
-            whole[index] = share
-        return whole.reshape(lanes, self.settings.arms)
+            scores[index] = share
+        return [scores.reshape(work.count, self.settings.arms)]
 
     def _report_circuit(self, reports: int) -> Circuit:
         rounding = self.plan.rounding

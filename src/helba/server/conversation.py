@@ -60,7 +60,6 @@ class Conversation:
     deadline: float
     expects: type | None = None
     step: str = ""
-    exchanges: tuple[Any, ...] = field(default=(), repr=False)
     masks: list[Mask] = field(default_factory=list, repr=False)
     shares: tuple[Any, ...] = field(default=(), repr=False)
     garbled: Garbled | None = field(default=None, repr=False)
@@ -109,9 +108,6 @@ class Conversations:
         self._sessions: dict[bytes, GarblerSession] = {}
         # sessions that their opener has not accepted yet, with their name and deadline
         self._offers: dict[bytes, tuple[GarblerSession, bytes, float]] = {}
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     def find(self, subject: str) -> Conversation | None:
         """Return the first conversation about a subject, if there is one."""
@@ -257,8 +253,8 @@ class Conversations:
     def _reopen(self, found: Conversation, needed: Reopen) -> ReopenTask:
         recipient = self._recipients.get(found.opener)
         found.expects, found.step = Reopened, needed.step
-        found.exchanges = self.deployment.exchanges(found.work, needed.step)
-        stacks = zip(needed.stacks, found.exchanges, strict=True)
+        exchanges = self.deployment.exchanges(found.work, needed.step)
+        stacks = zip(needed.stacks, exchanges, strict=True)
         opened = self.ring.run_all(
             [partial(open_stack, self.ring, *each, to=recipient) for each in stacks]
         )
@@ -273,7 +269,8 @@ class Conversations:
     def _take_stacks(self, found: Conversation, replies: Sequence[Ciphertext]) -> list[Any]:
         stacks, left = [], list(replies)
         masks, found.masks = found.masks, []
-        for mask, exchange in zip(masks, found.exchanges, strict=True):
+        exchanges = self.deployment.exchanges(found.work, found.step)
+        for mask, exchange in zip(masks, exchanges, strict=True):
             count = sum(len(target.rearrangements) for target in exchange.targets)
             stacks += take_replies(self.ring, mask, left[:count], exchange)
             left = left[count:]
@@ -311,12 +308,8 @@ class Conversations:
         deployment = self.deployment
         comparison = deployment.comparison(found.work)
         masks, found.masks = found.masks, []
-        shares: list[Any] = [mask.take_modulo(bits=comparison.bits) for mask in masks]
-        if found.work.subject == "ask":
-            shares = [deployment.gather_scores(shares, lanes=found.work.count)]
-        else:
-            shares = [each.reshape(1, 1) for each in shares]
-        shares += found.shares
+        opened = [mask.take_modulo(bits=comparison.bits) for mask in masks]
+        shares = [*deployment.group_opened(found.work, opened), *found.shares]
         session = self._sessions[found.opener]
         found.garbled = session.garble(comparison.circuit, shares=shares, transfer=message.transfer)
         tables = Tables(task=found.name, work=found.work, tables=found.garbled.tables)

@@ -100,11 +100,6 @@ class Server:
             last_trouble=self.last_trouble,
         )
 
-    @property
-    def idle(self) -> bool:
-        """True if nothing is under way or waiting."""
-        return not (len(self._conversations) or len(self._asks) or len(self._reports))
-
     # -- who takes part
 
     def enrol(self, user: bytes, recipient: Recipient | None = None) -> Effects:

@@ -31,7 +31,7 @@ from helba.protocol.message import (
     Shared,
 )
 from helba.randomness import Draw, draw_bytes
-from helba.ring import PublicKey, Ring
+from helba.ring import Ciphertext, PublicKey, Ring
 from helba.ring.sharing.integer import Integers
 from helba.ring.sharing.pad import SHARE_MODULUS
 
@@ -146,16 +146,21 @@ class User:
         # Missing arms repeat the first: of equal scores the lowest arm wins.
         padded = np.concatenate([rows, np.repeat(rows[:1], plan.settings.arms - arms, axis=0)])
         features = plan.rounding.make_features(plan.rounding.round_contexts(padded)).reshape(-1)
-        name = self._draw(ID_BYTES)
+        name, seed = self._draw(ID_BYTES), None
         if self._ring is None:
             shared, seed = self._share("ask", features)
-            return self._open(Ask(name=name, features=shared), arms=arms, seed=seed)
-        multiple = plan.grid.feature_multiple
-        encrypted = []
-        for places, index in deployment.feature_groups(1):
-            bound = deployment.feature_bound(len(places))
+            ask = Ask(name=name, features=shared)
+        else:
+            ask = Ask(name=name, features=self._encrypt(self._ring, features))
+        self.state.rounds[name] = OpenRound(ask=ask, arms=arms, seed=seed)
+        return ask
+
+    def _encrypt(self, ring: Ring, features: Integers) -> tuple[Ciphertext, ...]:
+        multiple, encrypted = self.deployment.plan.grid.feature_multiple, []
+        for places, index in self.deployment.feature_groups(1):
+            bound = self.deployment.feature_bound(len(places))
             encrypted.append(
-                self._ring.encrypt(
+                ring.encrypt(
                     features[index].astype(object) * multiple,
                     places=places,
                     scale=float(multiple),
@@ -164,11 +169,7 @@ class User:
                     primes=2,
                 )
             )
-        return self._open(Ask(name=name, features=tuple(encrypted)), arms=arms)
-
-    def _open(self, ask: Ask, *, arms: int, seed: SealedSeed | None = None) -> Ask:
-        self.state.rounds[ask.name] = OpenRound(ask=ask, arms=arms, seed=seed)
-        return ask
+        return tuple(encrypted)
 
     def _read(self, answer: Answer, *, colours: Bits | None) -> int:
         """Return the arm that an answer names; without `colours` the opener's half is sealed."""
