@@ -84,7 +84,7 @@ for number, shown in enumerate(problem.rounds(2), start=1):
         assert arm == int(np.argmax(np.linalg.norm(shown.contexts, axis=1)))
 
 print("the server holds", server.state.learned.design.only)
-print(server.status())
+print(f"{server.state.samples} reports, {server.state.updates} updates")
 print(opener, "of its own judgement: tests, checks, ranges of reports")
-assert server.status().samples == 2
-assert server.status().updates >= 1
+assert server.state.samples == 2
+assert server.state.updates >= 1

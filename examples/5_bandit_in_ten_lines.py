@@ -17,7 +17,7 @@ for number, shown in enumerate(problem.rounds(ROUNDS), start=1):
 
 # The server counted reports and updates, and holds nothing but ciphertexts.
 server = bandit.server
-print(server.status())
+print(f"{server.state.samples} reports, {server.state.updates} updates")
 held = server.state.learned
 for name, ciphertext in (
     ("model", held.model),
@@ -29,5 +29,5 @@ for name, ciphertext in (
 ledger = bandit.ledger
 up, down = (count / 1e6 / ROUNDS for count in (ledger.bytes_up, ledger.bytes_down))
 print(f"{up:.2f} MB up and {down:.2f} MB down a round, {ledger.total() / ROUNDS:.2g} s of all")
-assert server.status().samples == ROUNDS
+assert server.state.samples == ROUNDS
 assert bandit.updates > 0

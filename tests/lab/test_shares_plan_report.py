@@ -40,7 +40,7 @@ def test_plan_counts_every_failure_that_a_run_does(opener, dim, ridge, schedule,
     settings = make_settings(dim, 3, ridge=ridge, schedule=schedule, growth=growth, horizon=horizon)
     bandit, report = open_bandit(settings, opener=opener, engine="simulate")
     play(bandit, rounds=settings.horizon)
-    status = bandit.server.status()
+    status = bandit.server.state
     assert status.updates >= 3
     assert 0.0 < status.failure <= report["failure_probability"] < 1e-6
 

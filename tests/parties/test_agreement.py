@@ -71,7 +71,7 @@ def test_answer_is_the_argmax_with_the_papers_update_rule(engine, opener):
     settings = make_settings(3, 4, growth=1.0, schedule="trace")
     world = World(make_deployment(settings, engine=engine, opener=opener))
     play(world, np.random.default_rng(5), rounds=10)
-    status = world.server.status()
+    status = world.status()
     assert status.tests > 3
     assert status.updates >= 3
     world.check_sums()
@@ -219,7 +219,7 @@ def test_every_circuit_runs_at_128_bits(opener):
     subjects = {parcel.subject for parcel in world.log if parcel.kind == "Tables"}
     folds = {"fold"} if opener == "authority" else set()
     assert subjects == {"ask", "test", "update"} | folds
-    assert world.server.status().rejected == world.server.status().abandoned == 0
+    assert world.status().rejected == world.status().abandoned == 0
     world.check_sums()
 
 
@@ -263,7 +263,7 @@ def test_toy_problem_agrees_with_the_twin_on_openfhe(opener, seed):
         assert not policy.decision.missed
         policy.update(turn.contexts[arm], float(turn.rewards[arm]))
     assert policy.updates >= 10
-    assert policy.bandit.server.status().rejected == 0
+    assert policy.bandit.server.state.rejected == 0
 
 
 @pytest.mark.slow
@@ -283,7 +283,7 @@ def test_thousands_of_simulated_rounds_agree_with_the_twin(opener):
         agreed += decision.agrees
         policy.update(turn.contexts[arm], float(turn.rewards[arm]))
     assert agreed >= 0.999 * rounds
-    status = policy.bandit.server.status()
+    status = policy.bandit.server.state
     assert status.samples == rounds
     assert status.rejected == status.abandoned == status.dropped_reports == 0
     assert policy.updates <= policy.update_bound()

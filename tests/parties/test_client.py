@@ -128,7 +128,7 @@ def test_opener_that_is_silent_is_asked_anew_after_a_while(opener):
     world.now += 1.0
     world.settle()
     assert world.users[0].arms[name] == world.best(contexts)
-    assert world.server.status().abandoned == 1
+    assert world.status().abandoned == 1
     assert "silent" in world.server.last_trouble
 
 

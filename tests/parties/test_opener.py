@@ -350,7 +350,7 @@ def test_refused_report_is_dropped_by_the_server_and_nothing_waits_for_it():
     post_report(world, world.users[0], (0.1, 0.3), 0.1)
     world.settle()
     assert world.server.state.samples == 1
-    assert world.server.status().dropped_reports == 1
+    assert world.status().dropped_reports == 1
     assert world.idle
 
 

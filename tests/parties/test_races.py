@@ -128,13 +128,13 @@ def test_asks_do_not_wait_for_an_update(opener):
     world.rules.append(hold("Reopened", held, subject=None))
     world.learn(world.users[0], rng, count=2)
     assert held
-    assert world.server.status().updating
+    assert world.status().updating
     contexts = draw_contexts(rng, world.deployment.settings)
     assert world.recommend(world.users[1], contexts) == world.best(contexts)
-    assert world.server.status().updating
+    assert world.status().updating
     world.flight += held
     world.settle()
-    assert world.server.status().updates == 1
+    assert world.status().updates == 1
     world.check_sums()
 
 
@@ -163,7 +163,7 @@ def test_report_during_an_update_counts_for_the_next(opener):
     held: list = []
     world.rules.append(hold("Reopened", held))
     world.learn(member, rng, count=2)
-    assert world.server.status().updating
+    assert world.status().updating
     world.learn(member, rng, count=3)
     assert world.server.state.samples == 5
     world.check_sums()
@@ -193,7 +193,7 @@ def test_rewards_may_come_many_rounds_later(opener):
             world.report(late, context, 0.3)
             world.settle()
     assert world.server.state.samples == 6
-    assert world.server.status().updates >= 2
+    assert world.status().updates >= 2
     world.check_sums()
 
 
@@ -204,9 +204,9 @@ def test_growth_counts_reports_and_not_asks(opener):
     world.learn(member, rng, count=1)
     for _ in range(10):
         world.recommend(member, draw_contexts(rng, world.deployment.settings))
-    assert world.server.status().updates == 0
+    assert world.status().updates == 0
     world.learn(member, rng, count=1)
-    assert world.server.status().updates == 1
+    assert world.status().updates == 1
 
 
 def test_reports_that_pile_up_are_folded_and_learned_in_few_updates(opener):
@@ -221,7 +221,7 @@ def test_reports_that_pile_up_are_folded_and_learned_in_few_updates(opener):
     assert world.server.state.samples == count
     # an update does not wait for what is still to be folded: the growth rule decides
     assert 2 * world.server.state.learned.batch.samples > count
-    assert world.server.status().updates <= 2
+    assert world.status().updates <= 2
     world.check_sums()
 
 
@@ -267,17 +267,17 @@ def test_test_in_flight_at_adoption_is_dropped(opener, threshold):
     for _ in range(4):  # growth makes an update due
         world.report(member, (0.99, 0.0), 1.0)
     world.settle()
-    assert world.server.status().updates == 1
+    assert world.status().updates == 1
     world.report(member, (0.99, 0.0), 1.0)  # too little for the growth rule, or the trace's
     world.settle()
-    status = world.server.status()
+    status = world.status()
     assert [c.work.subject for c in world.conversations] == ["test"]
     world.rules.clear()
     world.flight += held
     world.settle()
     # the old test is over, and one that sees the report says no: it starts nothing either
-    assert world.server.status().tests == status.tests + 2
-    assert world.server.status().updates == 1
+    assert world.status().tests == status.tests + 2
+    assert world.status().updates == 1
     assert world.server.state.learned.batch.samples == 5
     assert world.server.state.cleared == 6
     world.check_sums()
@@ -295,14 +295,14 @@ def test_test_that_fires_beside_an_update_starts_no_second_one(opener):
     for _ in range(4):
         world.report(member, (0.99, 0.0), 1.0)
     world.settle()
-    assert world.server.status().updating
+    assert world.status().updating
     world.flight += verdicts
     world.settle()
     updating = [c for c in world.conversations if c.work.subject == "update"]
     assert len(updating) == 1
     world.flight += reopened
     world.settle()
-    assert world.server.status().updates == 1
+    assert world.status().updates == 1
     world.check_sums()
 
 
@@ -313,11 +313,11 @@ def test_update_is_due_with_more_reports_than_newton_bridges_untested(opener, mo
     (member,) = world.users
     world.rules.append(hold("Verdict", [], subject="test"))
     for count in range(1, 4):
-        assert world.server.status().updates == 0
+        assert world.status().updates == 0
         world.report(member, (0.2, 0.0), 0.1)
         world.settle()
         assert world.server.state.samples == count
-    assert world.server.status().updates == 1
+    assert world.status().updates == 1
     assert world.server.state.adopted.untested == 3
 
 
@@ -347,7 +347,7 @@ def test_reports_that_come_during_an_update_are_tested_on_adoption(opener):
     world.flight += held
     held.clear()
     world.settle()
-    if world.server.status().updating:
+    if world.status().updating:
         for _ in range(3):
             world.report(member, (0.0, 0.99), 1.0)
         world.settle()
@@ -379,12 +379,12 @@ def test_model_that_fails_its_check_is_not_served_and_made_again(opener, times):
     served = []
     for _ in range(2):
         world.report(member, *draw_report(rng, world.deployment.settings))
-    while not world.server.status().rejected:
+    while not world.status().rejected:
         world.step()
     served.append(world.server.state.learned is before)
     world.settle()
     assert served == [True]
-    status = world.server.status()
+    status = world.status()
     assert (status.rejected, status.updates) == (times, 2)
     cold = [
         p.message.work.terms.cold
@@ -455,7 +455,7 @@ def test_lost_message_costs_a_new_attempt_with_everything_fresh(opener, kind, su
     assert answer.batch in (0, 1)
     if answer.batch == 0:
         assert member.arms[name] == world.best(contexts, model)
-    assert world.server.status().updates == 1
+    assert world.status().updates == 1
     world.check_sums()
     names = [p.message.openings[0].name for p in world.log if getattr(p.message, "openings", ())]
     assert len(set(names)) == len(names)  # masks are drawn anew
@@ -474,7 +474,7 @@ def test_opener_that_goes_away_holds_nobody_else_up():
     world.settle()
     assert world.recommend(other, contexts) == world.best(contexts)
     world.lose(gone.id)
-    assert world.server.status().abandoned == 1
+    assert world.status().abandoned == 1
     # its round begins again when it is back, with a new session and a new name
     world.flight += held
     world.settle()
@@ -484,11 +484,11 @@ def test_opener_that_goes_away_holds_nobody_else_up():
     # another user may open updates when the helper is lost
     world.rules.append(lose("ReopenTask", subject="update"))
     world.learn(other, rng, count=2)
-    assert world.server.status().updating
+    assert world.status().updating
     world.lose(world.helper.id)
     world.server.add_helper(spare.id)
     world.settle()
-    assert world.server.status().updates == 1
+    assert world.status().updates == 1
     world.check_sums()
 
 
@@ -502,11 +502,11 @@ def test_late_reply_of_an_abandoned_task_changes_nothing(opener):
     (task,) = (each.name for each in world.conversations)
     world.abandon(task, reason="late")
     world.settle()
-    assert world.server.status().updates == 1
-    saved, status = world.save(), world.server.status()
+    assert world.status().updates == 1
+    saved, status = world.save(), world.status()
     world.deliver(held[0])
     assert not world.flight
-    assert (world.save(), world.server.status()) == (saved, status)
+    assert (world.save(), world.status()) == (saved, status)
 
 
 @pytest.mark.parametrize("kind", FROM_OPENERS)
@@ -520,7 +520,7 @@ def test_everything_that_an_opener_sends_may_come_twice(opener, kind):
         contexts = draw_contexts(rng, world.deployment.settings)
         assert world.recommend(member, contexts) == world.best(contexts)
         world.learn(member, rng)
-    status = world.server.status()
+    status = world.status()
     assert status.updates >= 2
     assert (status.rejected, status.abandoned) == (0, 0)
     world.check_sums()
@@ -537,8 +537,8 @@ def test_everything_that_an_opener_gets_may_come_twice(opener, kind):
     world.settle()
     assert member.arms[name] == world.best(contexts)
     world.learn(member, rng, count=2)
-    assert world.server.status().updates == 1
-    assert world.server.status().abandoned == 0
+    assert world.status().updates == 1
+    assert world.status().abandoned == 0
     world.check_sums()
 
 
@@ -556,8 +556,8 @@ def test_messages_of_others_and_of_no_task_change_nothing(opener):
     stranger = world.users[1].id
     for parcel in held:  # a task that is open, and somebody else's
         assert world.handle(world.codec.decode(parcel.data), sender=stranger) == ()
-    assert world.server.status().updating
-    assert world.server.status().abandoned == 0
+    assert world.status().updating
+    assert world.status().abandoned == 0
     assert world.save() != before
     world.flight += held
     world.settle()
@@ -602,9 +602,9 @@ def test_reply_with_parts_missing_costs_an_attempt(opener, kind):
     contexts = draw_contexts(rng, world.deployment.settings)
     assert world.recommend(member, contexts) == world.best(contexts)
     world.learn(member, rng, count=2)
-    assert world.server.status().updates == 1
+    assert world.status().updates == 1
     sent = kind == "Reopened" or opener == "authority"
-    assert world.server.status().abandoned == int(sent)
+    assert world.status().abandoned == int(sent)
     world.check_sums()
 
 
@@ -701,7 +701,7 @@ def test_any_schedule_counts_every_report_once_and_answers_rightly(opener, sched
             assert world.recommend(member, contexts) == world.best(contexts)
     acknowledged = [name for _, name in reported if name in world.acknowledged]
     assert world.server.state.samples == len(acknowledged)
-    assert world.server.status().dropped_reports == 0
+    assert world.status().dropped_reports == 0
 
 
 def deliver_flight_of_users(world: World) -> None:
@@ -725,7 +725,7 @@ def test_full_sum_with_reports_waiting_makes_an_update_and_goes_on(opener):
         world.report(world.users[0], *draw_report(rng, settings))
         sent += 1
     world.settle()
-    status = world.server.status()
+    status = world.status()
     assert world.idle
     assert status.updates >= 1
     # in `users` what finds the sum full is refused, and sent again later
@@ -804,7 +804,7 @@ def test_damaged_tables_lose_no_acknowledged_report():
         world.report(world.users[0], *draw_report(rng, settings))
     world.settle()
     assert spoilt == [0]
-    assert world.server.status().dropped_reports == 0
+    assert world.status().dropped_reports == 0
     world.check_sums()
 
 

@@ -279,7 +279,7 @@ def test_report_out_of_range_is_dropped_and_the_others_count(wrong):
             kept.append(world.reports[name])
     deliver_flight(world)  # one group
     world.settle()
-    status = world.server.status()
+    status = world.status()
     assert status.dropped_reports == 1
     assert world.server.state.samples == len(kept)
     assert np.array_equal(world.sums(), world.expected_sums(kept))
@@ -292,7 +292,7 @@ def test_report_at_the_limits_counts():
     for context, reward in (((1.0, 0.0), 2.0), ((0.0, -1.0), -2.0), ((0.6, -0.8), 0.0)):
         kept.append(world.reports[post_report(world, world.users[0], context, reward)])
     world.settle()
-    assert world.server.status().dropped_reports == 0
+    assert world.status().dropped_reports == 0
     assert np.array_equal(world.sums(), world.expected_sums(kept))
 
 
@@ -312,7 +312,7 @@ def test_three_verdicts_are_enough_for_every_report_of_a_full_group():
             kept.append(world.reports[name])
     deliver_flight(world)
     world.settle()
-    assert world.server.status().dropped_reports == len(wrong)
+    assert world.status().dropped_reports == len(wrong)
     assert np.array_equal(world.sums(), world.expected_sums(kept))
     verdicts = world.helper.opener.state.verdicts
     assert max(verdicts.values()) == 3
@@ -332,7 +332,7 @@ def test_report_with_a_box_that_nobody_can_open_is_dropped_and_the_others_count(
             kept.append(world.reports[name])
     deliver_flight(world)
     world.settle()
-    assert world.server.status().dropped_reports == 1
+    assert world.status().dropped_reports == 1
     assert np.array_equal(world.sums(), world.expected_sums(kept))
     assert world.server.state.learned.batch.number >= 2
 

@@ -109,7 +109,7 @@ def test_server_elsewhere_plays_and_cannot_decrypt(tmp_path, opener):
     (tmp_path / "saved").write_bytes(saved)
     world.server = here
     world.restart(saved)
-    assert world.server.status().updates == 1
+    assert world.status().updates == 1
     world.check_sums()
     contexts = draw_contexts(rng, settings)
     assert world.recommend(member, contexts) == world.best(contexts)
@@ -159,7 +159,7 @@ def test_opener_elsewhere_sees_uniform_numbers(tmp_path, monkeypatch, masked):
             world.settle()
             world.report(world.users[0], flat[0], 2.0)
             world.settle()
-        assert world.server.status().updates == 1
+        assert world.status().updates == 1
         seen, parties = call("seen")
     assert parties == []
     for numbers in seen.values():
@@ -207,7 +207,7 @@ def busy(request):
         world.report(member, X, REWARD)
     world.settle()
     world.ask(member, [X, -X])
-    assert world.server.status().updating
+    assert world.status().updating
     return world
 
 
@@ -216,7 +216,7 @@ def test_no_party_or_message_prints_what_it_holds(busy):
     parties += [x for m in busy.members.values() for x in (m.user, m.opener) if x is not None]
     messages = [parcel.message for parcel in busy.log]
     public = {"Settings", "SharesPlan", "Rounding", "Grid", "SharesDeployment", "RingParameters"}
-    public |= {"Batch", "Weights", "UpdatePlan", "Circuit", "Step", "Comparison", "Status"}
+    public |= {"Batch", "Weights", "UpdatePlan", "Circuit", "Step", "Comparison"}
     public |= {"Exchange", "Target", "BlockMove", "Rearrangement", "Move", "Bound"}
     texts: dict[str, str] = {}
     for thing in everything(*parties, *messages):

@@ -40,8 +40,8 @@ def count_steps(opener) -> int:
     steps = 0
     while world.step():
         steps += 1
-    assert world.server.status().updates == 1
-    assert world.server.status().tests >= 1
+    assert world.status().updates == 1
+    assert world.status().tests >= 1
     return steps
 
 
@@ -65,7 +65,7 @@ def test_server_restored_at_any_message_goes_on(opener):
         world.flight += kept
         world.settle()
         assert world.idle
-        assert world.server.status().updates == 1, stop
+        assert world.status().updates == 1, stop
         assert world.server.state.learned.batch.samples == 3
         world.check_sums()
         contexts = draw_contexts(rng, world.deployment.settings)
@@ -83,7 +83,7 @@ def test_state_is_the_same_when_it_is_saved_again(opener):
     model = world.model()
     world.restart(saved)
     assert world.model() == model
-    assert world.server.status().updates == 1
+    assert world.status().updates == 1
 
 
 def test_restored_server_decides_like_the_one_that_went_on(opener):
@@ -92,14 +92,14 @@ def test_restored_server_decides_like_the_one_that_went_on(opener):
     member, rng = world.users[0], np.random.default_rng(1)
     world.report(member, (0.5, 0.0), 1.0)
     world.settle()
-    status, cleared = world.server.status(), world.server.state.cleared
+    status, cleared = world.status(), world.server.state.cleared
     assert status.tests == cleared == 1
     world.restart()
-    assert replace(world.server.status(), last_trouble="") == replace(status, last_trouble="")
+    assert replace(world.status(), last_trouble="") == replace(status, last_trouble="")
     world.settle()
-    assert world.server.status().tests == 1  # the same count is not tested again
+    assert world.status().tests == 1  # the same count is not tested again
     world.learn(member, rng)
-    assert world.server.status().tests == 2
+    assert world.status().tests == 2
     world.check_sums()
 
 
@@ -132,7 +132,7 @@ def test_restored_server_remembers_how_often_a_report_was_judged():
             world.step()
         world.restart()
     world.settle()
-    assert world.server.status().dropped_reports == 1
+    assert world.status().dropped_reports == 1
     assert max(world.helper.opener.state.verdicts.values()) <= 3
     assert np.array_equal(world.sums(), world.expected_sums(kept))
 

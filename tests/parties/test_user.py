@@ -234,7 +234,7 @@ def test_bandit_gives_up_when_models_are_rejected_for_ever(opener, monkeypatch):
     )
     with pytest.raises(RunFailed, match="do not get a task done"):
         bandit.update(np.array([0.3, 0.1]), 0.5)
-    assert bandit.server.status().rejected == MOST_TROUBLES + 1
+    assert bandit.server.state.rejected == MOST_TROUBLES + 1
 
 
 def test_bandit_gives_up_when_the_opener_always_aborts(opener):

@@ -220,7 +220,7 @@ def test_opener_covers_the_noise_of_models_and_comparisons_with_its_own(opener, 
     certified = dict(noise.masks)
     covered = [certified[name] * NOISE_FACTOR <= deviation for name, deviation in noise.deviations]
     assert all(covered)
-    updates, tests = world.server.status().updates, world.server.status().tests
+    updates, tests = world.status().updates, world.status().tests
     named = {name for name, _ in noise.deviations}
     # an update: both parts of the model, four values of the check; a test: the trace
     compared = [p for p in world.log if p.kind == "CompareTask" and p.subject in ("test", "update")]
@@ -266,7 +266,7 @@ def test_server_sees_the_same_messages_whatever_the_data(engine, opener):
     first, second = server_views(engine, opener, rounds=5 if engine == "simulate" else 2)
     assert first.server.state.learned.batch.number >= 1
     assert shapes(first) == shapes(second)
-    assert first.server.status() == second.server.status()
+    assert first.status() == second.status()
     # what it keeps has the same length, too
     assert len(first.save()) == len(second.save())
 
@@ -274,12 +274,12 @@ def test_server_sees_the_same_messages_whatever_the_data(engine, opener):
 def test_server_sees_update_times_that_depend_on_data_with_the_trace_rule(opener):
     first, second = server_views("simulate", opener, growth=20.0, schedule="trace")
     assert shapes(first) != shapes(second)
-    assert first.server.status().updates != second.server.status().updates
+    assert first.status().updates != second.status().updates
 
 
 def test_bits_that_the_server_gets_are_one_a_test_a_check_and_a_group_of_reports(opener):
     world, _ = server_views("simulate", opener, rounds=3, schedule="trace", growth=0.5)
-    status = world.server.status()
+    status = world.status()
     verdicts = [p for p in world.log if p.kind == "Verdict"]
     folds = sum(p.subject == "fold" for p in verdicts)
     assert folds == (3 if opener == "authority" else 0)

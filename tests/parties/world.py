@@ -31,6 +31,7 @@ from tests.parties.oracle import expected_sums, features_of, read_model, read_su
 MOST_STEPS = 5_000
 ENGINES = ("simulate", "ckks")
 OPENERS = ("users", "authority")
+COUNTED = ("updates", "samples", "tests", "rejected", "abandoned", "dropped_reports", "failure")
 
 
 def make_settings(dim: int = 2, arms: int = 3, **others: Any) -> Settings:
@@ -242,6 +243,10 @@ class World:
         """The server's open conversations."""
         return list(self.server._conversations._open.values())
 
+    def status(self) -> Status:
+        """How far the server is."""
+        return status_of(self.server)
+
     @property
     def idle(self) -> bool:
         """Nothing is under way or waits at the server."""
@@ -350,6 +355,28 @@ def draw_report(rng: np.random.Generator, settings: Settings):
     (context,) = draw_contexts(rng, settings, arms=1)
     reward = float(context.sum()) / settings.length + 0.2 * rng.normal()
     return context, float(np.clip(reward, -settings.reward_max, settings.reward_max))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """How far a server is; all of it is public."""
+
+    updates: int
+    samples: int
+    updating: bool
+    tests: int
+    rejected: int
+    abandoned: int
+    dropped_reports: int
+    failure: float
+    last_trouble: str
+
+
+def status_of(server: Server) -> Status:
+    """How far it is."""
+    found = {name: getattr(server.state, name) for name in COUNTED}
+    trouble = server.last_trouble
+    return Status(updating=server._learning.updating, last_trouble=trouble, **found)
 
 
 def is_idle(server: Server) -> bool:

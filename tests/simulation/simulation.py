@@ -42,6 +42,7 @@ from tests.parties.world import (
     is_idle,
     make_deployment,
     make_settings,
+    status_of,
 )
 from tests.simulation.oracle import Asked, Ledger, require
 from tests.simulation.scenario import Operation, Scenario
@@ -247,7 +248,7 @@ class Simulation:
         return not waiting and not flying
 
     def _describe(self) -> str:
-        server = "down" if self.server is None else repr(self.server.status())
+        server = "down" if self.server is None else repr(status_of(self.server))
         return f"{server}, {len(self._events)} events"
 
     def _ask(self, member: Member) -> None:

@@ -104,7 +104,7 @@ class EncryptedBandit(Policy):
         with self._own_seconds("report"):
             self.client.report(context, reward)
         self._note_certificates()
-        self.updates = self.server.state.learned.batch.number
+        self.updates = self.server.state.updates
 
     @contextmanager
     def _own_seconds(self, purpose: str) -> Iterator[None]:

@@ -9,7 +9,6 @@ conversation; when one is given up, its work begins again with everything fresh.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from helba.errors import InvalidInput
 from helba.learning.update import begin_learning
@@ -26,23 +25,6 @@ from helba.server.state import Enrolled, Noted, ServerState
 
 PATIENCE = 300.0
 """Seconds that an opener may be silent before a conversation with it is given up."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Status:
-    """How far the server is; all of it is public."""
-
-    updates: int
-    samples: int
-    waiting_asks: int
-    waiting_reports: int
-    updating: bool
-    tests: int
-    rejected: int
-    abandoned: int
-    dropped_reports: int
-    failure: float
-    last_trouble: str
 
 
 class Server:
@@ -82,23 +64,6 @@ class Server:
         self._asks = Asks(state, self._conversations)
         self._reports = Reports(state, self._conversations)
         self._learning = Learning(state, self._conversations)
-
-    def status(self) -> Status:
-        """Return how far it is."""
-        state, folding = self.state, self._conversations.find("fold")
-        return Status(
-            updates=state.learned.batch.number,
-            samples=state.samples,
-            waiting_asks=len(self._asks),
-            waiting_reports=len(state.rows) - (0 if folding is None else len(folding.subject)),
-            updating=self._learning.updating,
-            tests=state.tests,
-            rejected=state.rejected,
-            abandoned=state.abandoned,
-            dropped_reports=state.dropped_reports,
-            failure=state.failure,
-            last_trouble=self.last_trouble,
-        )
 
     # -- who takes part
 

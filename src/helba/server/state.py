@@ -71,6 +71,11 @@ class ServerState:
     failure: float = 0.0
 
     @property
+    def updates(self) -> int:
+        """Updates that made the model, one after the other."""
+        return self.learned.batch.number
+
+    @property
     def samples(self) -> int:
         """Reports that the sums hold, those of the model included."""
         return self.learned.batch.samples + self.unseen

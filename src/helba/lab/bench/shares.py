@@ -134,7 +134,7 @@ def bench_update(
                 "bytes_up": statistics.median(sizes_of["up"][1:]),
                 "bytes_down": statistics.median(sizes_of["down"][1:]),
                 "updates": updates,
-                "rejected": bandit.server.status().rejected,
+                "rejected": bandit.server.state.rejected,
                 **_describe(bandit),
             }
         )

@@ -65,7 +65,7 @@ class SharesPlay(Policy):
     def as_json(self) -> dict[str, Any]:
         """Return what only an encrypted run has; bytes and seconds are those of the whole run."""
         ledger, rounds = self.bandit.ledger, max(1, self.round)
-        status = self.bandit.server.status()
+        state = self.bandit.server.state
         learning = ledger.total(purpose="test") + ledger.total(purpose="update")
         updating = ledger.total(purpose="update")
 
@@ -75,9 +75,9 @@ class SharesPlay(Policy):
         return {
             "opener": self.deployment.plan.opener,
             "security": self.deployment.plan.parameters.security,
-            "rejected": status.rejected,
-            "tests": status.tests,
-            "failure_probability": status.failure,
+            "rejected": state.rejected,
+            "tests": state.tests,
+            "failure_probability": state.failure,
             "resolution": self.twin.resolution,
             "bytes_up": ledger.bytes_up,
             "bytes_down": ledger.bytes_down,
@@ -87,7 +87,7 @@ class SharesPlay(Policy):
             "seconds_per_round_without_updates": (ledger.total() - learning) / rounds,
             "seconds_per_update": updating / self.updates if self.updates else None,
             "seconds_per_test": (
-                ledger.total(purpose="test") / status.tests if status.tests else None
+                ledger.total(purpose="test") / state.tests if state.tests else None
             ),
             "server_seconds_per_recommendation": recommending("server"),
             "user_seconds_per_recommendation": recommending("user"),
