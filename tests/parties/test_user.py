@@ -10,7 +10,7 @@ import pytest
 from helba.authority.authority import Authority
 from helba.errors import DamagedData, InvalidInput, RunFailed
 from helba.in_process.bandit import EncryptedBandit
-from helba.in_process.network import MOST_TROUBLES
+from helba.in_process.parties import MOST_TROUBLES
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.message import Ask, Receipt, Refusal, Shared
 from helba.server.learning import Learning
@@ -239,7 +239,7 @@ def test_bandit_gives_up_when_models_are_rejected_for_ever(opener, monkeypatch):
 
 def test_bandit_gives_up_when_the_opener_always_aborts(opener):
     bandit = make_bandit(opener)
-    for station in bandit.parties.network.stations.values():
+    for station in bandit.parties.stations.values():
         if station.opener is not None:
             station.opener._compare = _fail
     with pytest.raises(RunFailed, match="do not get a task done"):

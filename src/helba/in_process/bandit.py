@@ -1,7 +1,7 @@
 """All parties of a bandit on shares in one process, behind the verbs of a policy.
 
 `select` asks the server, which sees ciphertexts or shares; `update` reports. The parties exchange
-bytes and nothing else (`network`); the user's side is a `Client` as it would be anywhere else.
+bytes and nothing else (`parties`); the user's side is a `Client` as it would be anywhere else.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from helba.bandits.policy import Array, Policy
 from helba.bandits.settings import Settings
 from helba.bandits.shares import shares_regret_bound
 from helba.errors import InvalidInput
-from helba.in_process.network import Ledger
-from helba.in_process.parties import Parties
+from helba.in_process.parties import Ledger, Parties
 from helba.protocol.deployment import SharesDeployment
 from helba.server.server import Server
 
@@ -83,7 +82,7 @@ class EncryptedBandit(Policy):
     @property
     def ledger(self) -> Ledger:
         """Seconds and bytes of the run so far."""
-        return self.parties.network.ledger
+        return self.parties.ledger
 
     def extend(self, horizon: int) -> None:
         """Go on with a longer horizon, with what was learned so far.

@@ -1,15 +1,25 @@
-"""All parties of one deployment, in one process and on one network."""
+"""All parties in one process: every message crosses as bytes, is counted, and is timed.
+
+Seconds are those of the party that works, by what the work is for: a recommendation, a report, or
+learning (tests and updates).
+"""
 
 from __future__ import annotations
 
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from random import Random
 
 from helba.authority.authority import Authority
-from helba.in_process.network import Ledger, Network, Station
+from helba.errors import RunFailed
+from helba.garbling.circuits.circuit import Bits
 from helba.opener.opener import OpenerParty
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
-from helba.protocol.effects import AUTHORITY
+from helba.protocol.effects import AUTHORITY, SERVER, Envelope
+from helba.protocol.message import Ask, ForUser, Message, Offer
 from helba.randomness import draw_bytes
 from helba.ring import Opener
 from helba.server.server import Server
@@ -17,9 +27,36 @@ from helba.server.state import ServerState
 from helba.user.client import Client
 from helba.user.user import User
 
+PURPOSES = {"ask": "recommendation", "fold": "report", "test": "test", "update": "update"}
+MOST_TROUBLES = 8  # conversations given up and models rejected, after which nothing is right
+
+
+@dataclass
+class Ledger:
+    """Seconds by party and purpose, and bytes between users and the server, and the opener."""
+
+    seconds: dict[tuple[str, str], float] = field(default_factory=dict)
+    bytes_up: int = 0
+    bytes_down: int = 0
+    bytes_to_opener: int = 0
+    bytes_from_opener: int = 0
+
+    def add(self, party: str, purpose: str, seconds: float) -> None:
+        """Count seconds of a party."""
+        key = (party, purpose)
+        self.seconds[key] = self.seconds.get(key, 0.0) + seconds
+
+    def total(self, *, party: str | None = None, purpose: str | None = None) -> float:
+        """Return seconds of a party, for a purpose, or of all."""
+        return sum(
+            spent
+            for (who, what), spent in self.seconds.items()
+            if party in (None, who) and purpose in (None, what)
+        )
+
 
 class Parties:
-    """Authority, server and openers; users join.
+    """Authority, server and openers of one deployment; users join.
 
     In the setting `users` every user opens its own rounds under its own key, and one more user, who
     is online, opens tests and updates. In `authority` the authority opens everything. `seed` fixes
@@ -29,16 +66,15 @@ class Parties:
     def __init__(self, deployment: SharesDeployment, *, seed: int | None = None) -> None:
         self._draw = draw_bytes if seed is None else Random(seed).randbytes
         self.authority = Authority(deployment, seed=seed, draw=self._draw)
-        self._begin(deployment, state=None, ledger=Ledger())
+        self.ledger = Ledger()
+        self._begin(deployment, state=None)
 
-    def _begin(
-        self, deployment: SharesDeployment, *, state: ServerState | None, ledger: Ledger
-    ) -> None:
+    def _begin(self, deployment: SharesDeployment, *, state: ServerState | None) -> None:
         authority = self.authority
         self.deployment = authority.deployment = deployment
         self.server = Server(deployment, ring=authority.make_ring(), state=state, draw=self._draw)
-        codec = Codec(deployment, public_key=authority.public_key)
-        self.network = Network(self.server, codec=codec, ledger=ledger)
+        self.codec = Codec(deployment, public_key=authority.public_key)
+        self.stations: dict[bytes, Station] = {}
         if deployment.plan.opener == "users":
             helper = self.join(name="opener").user.id
         else:
@@ -49,8 +85,8 @@ class Parties:
                 sealing_key=authority.private_sealing_key,
                 draw=self._draw,
             )
-            self.network.stations[helper] = Station(
-                id=helper, network=self.network, codec=codec, opener=opener, name="opener"
+            self.stations[helper] = Station(
+                id=helper, parties=self, codec=self.codec, opener=opener, name="opener"
             )
         self.server.add_helper(helper)
 
@@ -59,7 +95,7 @@ class Parties:
         authority, deployment, public = self.authority, self.deployment, self.authority.public_key
         draw, opener = self._draw, None
         if deployment.plan.opener == "authority":
-            enrolment, codec = authority.enrol(), self.network.codec
+            enrolment, codec = authority.enrol(), self.codec
             user = User(deployment, id=enrolment.id, sealing_key=authority.sealing_key, draw=draw)
         else:
             keys = authority.make_user_keys()
@@ -70,12 +106,100 @@ class Parties:
                 deployment, opener=Opener(keys.secret, public_key=public), draw=draw
             )
         self.server.enrol(user.id, enrolment.recipient)
-        station = Station(id=user.id, network=self.network, codec=codec, opener=opener, name=name)
-        self.network.stations[user.id] = station
+        station = Station(id=user.id, parties=self, codec=codec, opener=opener, name=name)
+        self.stations[user.id] = station
         return Client(user, transport=station, colours=station.take_colours if opener else None)
 
     def extend(self, horizon: int) -> None:
         """Go on with a longer horizon; clients of before have to join again."""
         longer = self.deployment.extended(horizon)
-        self.network.deliver()
-        self._begin(longer, state=self.server.state, ledger=self.network.ledger)
+        self.deliver()
+        self._begin(longer, state=self.server.state)
+
+    def deliver(
+        self, messages: Sequence[bytes] = (), *, sender: bytes = b"", purpose: str = "none"
+    ) -> None:
+        """Deliver a user's messages, and everything that the server does then until it is idle."""
+        self.ledger.bytes_up += sum(map(len, messages))
+        to_server = deque((data, sender, purpose) for data in messages)
+        troubles = self._count_troubles()
+        while True:
+            began, now = time.perf_counter(), time.monotonic()
+            if to_server:
+                data, sender, purpose = to_server.popleft()
+                effects = self.server.handle(self.codec.decode(data), sender=sender, now=now)
+            else:
+                effects, purpose = self.server.work(now=now), "none"
+                if not effects.replies:
+                    return
+            sent = [(each, self.codec.encode(each.message)) for each in effects.replies]
+            purpose = self._purpose_of(effects.replies, purpose)
+            self.ledger.add("server", purpose, time.perf_counter() - began)
+            for envelope, data in sent:
+                station = self.stations.get(envelope.to)
+                if station is not None:  # else it is gone
+                    to_server += station.receive(data, purpose=purpose)
+            if self._count_troubles() - troubles > MOST_TROUBLES:
+                trouble = self.server.last_trouble
+                raise RunFailed(f"server and opener do not get a task done: {trouble}")
+
+    def _count_troubles(self) -> int:
+        return self.server.state.abandoned + self.server.state.rejected
+
+    @staticmethod
+    def _purpose_of(envelopes: Sequence[Envelope], otherwise: str) -> str:
+        for each in envelopes:
+            if isinstance(each.message, Offer):
+                return "setup"
+            work = getattr(each.message, "work", None)
+            if work is not None:
+                return PURPOSES[work.subject]
+        return otherwise
+
+
+@dataclass(kw_only=True)
+class Station:
+    """A party that is not the server: its codec, its opener, and what came for the user.
+
+    It is the transport of the user's client; `name` is whose its seconds are.
+    """
+
+    id: bytes
+    parties: Parties
+    codec: Codec
+    opener: OpenerParty | None = None
+    inbox: list[Message] = field(default_factory=list)
+    name: str = "user"
+
+    def exchange(self, message: Message) -> Sequence[Message]:
+        """Send a message; return what came for the user once nothing is left to do."""
+        purpose = "recommendation" if isinstance(message, Ask) else "report"
+        began = time.perf_counter()
+        data = self.codec.encode(message)
+        self.parties.ledger.add("user", purpose, time.perf_counter() - began)
+        self.parties.deliver([data], sender=self.id, purpose=purpose)
+        found, self.inbox = self.inbox, []
+        return found
+
+    def receive(self, data: bytes, *, purpose: str) -> list[tuple[bytes, bytes, str]]:
+        """Take a message of the server in; return what the opener answers, and for what it is."""
+        ledger, began = self.parties.ledger, time.perf_counter()
+        message = self.codec.decode(data)
+        answers = []
+        if isinstance(message, ForUser):
+            self.inbox.append(message)
+        elif self.opener is not None:
+            replies = self.opener.handle(message, sender=SERVER).replies
+            answers = [self.codec.encode(each.message) for each in replies]
+        ledger.add(self.name, purpose, time.perf_counter() - began)
+        if self.name == "user":
+            ledger.bytes_down += len(data)
+            ledger.bytes_up += sum(map(len, answers))
+        else:
+            ledger.bytes_to_opener += len(data)
+            ledger.bytes_from_opener += sum(map(len, answers))
+        return [(answer, self.id, purpose) for answer in answers]
+
+    def take_colours(self, task: bytes) -> Bits | None:
+        """Return the opener's half of an answer, where the user is the opener."""
+        return None if self.opener is None else self.opener.colours.pop(task, None)

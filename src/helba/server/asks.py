@@ -15,7 +15,7 @@ import numpy as np
 from helba.learning.update import run_score, run_shared_scores
 from helba.protocol.message import Answer, Ask, Refusal, Shared, Work
 from helba.ring.sharing.integer import Integers
-from helba.server.conversation import Conversations, Outcome
+from helba.server.conversation import Conversation, Conversations
 from helba.server.group import split_group
 from helba.server.state import ServerState
 
@@ -86,21 +86,21 @@ class Asks:
             asks = [self._waiting.popleft() for _ in range(lanes)]
             self._begin(asks, opener=opener, now=now)
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, ended: Conversation) -> None:
         """Answer the asks of a conversation, or put them back."""
-        asks, batch = outcome.conversation.subject
-        if outcome.finished:
-            decodings, sealed = outcome.result
+        asks, batch = ended.subject
+        if ended.finished:
+            decodings, sealed = ended.result
             for (user, ask), decoding, half in zip(asks, decodings, sealed, strict=True):
                 answer = Answer(
                     name=ask.name,
-                    task=outcome.conversation.name,
+                    task=ended.name,
                     batch=batch,
                     decoding=decoding,
                     sealed=half,
                 )
                 self._transition.send(answer, to=user)
-        elif not outcome.refused:
+        elif not ended.refused:
             self._waiting.extendleft(reversed(asks))
         elif len(asks) > 1:
             self._apart += split_group(asks, most=self._deployment.plan.lanes)

@@ -1,9 +1,8 @@
 """Conversations with openers: work that the server cannot do alone, from beginning to end.
 
-A conversation has a name of its own, masks and labels of its own, and ends in an `Outcome`. If the
-opener goes away or is silent for too long, or a message is wrong, it is given up with its masks and
-labels; whoever began it begins it again, with everything fresh. There is one garbling session with
-each opener.
+A conversation has a name of its own, masks and labels of its own. If the opener goes away or is
+silent for too long, or a message is wrong, it is given up with its masks and labels; whoever began
+it begins it again, with everything fresh. There is one garbling session with each opener.
 """
 
 from __future__ import annotations
@@ -48,8 +47,10 @@ from helba.server.state import Judged, Noted
 class Conversation:
     """Work in progress with one opener; `expects` is the type of the message that comes next.
 
-    `subject` is what its beginner gets back with the outcome: asks with the batch of their model,
-    names of rows, the number of reports that are tested, or nothing.
+    `subject` is its beginner's: asks with the batch of their model, names of rows, the number of
+    reports that are tested, or nothing. In the end it is `finished` with a `result` (of asks, for
+    each, the server's half of the answer and the opener's), or given up for a `reason`; `refused`
+    says that the opener will not do the same again either.
     """
 
     name: bytes
@@ -63,25 +64,14 @@ class Conversation:
     masks: list[Mask] = field(default_factory=list, repr=False)
     shares: tuple[Any, ...] = field(default=(), repr=False)
     garbled: Garbled | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """The end of a conversation: finished with a result, or given up for a reason.
-
-    The result of one about asks has, for each, the server's half of the answer and the opener's.
-    `refused` says that the opener will not do the same again either.
-    """
-
-    conversation: Conversation
-    finished: bool
+    finished: bool = False
     result: Any = field(default=None, repr=False)
     reason: str = ""
     refused: bool = False
 
 
 class Conversations:
-    """All of a server's conversations and sessions; `outcomes` waits for the server to take it.
+    """All of a server's conversations and sessions; `ended` waits for the server to take it.
 
     `recipients` are users' own keys, in the setting `users`. What an opener leaves waiting for
     `patience` seconds is given up.
@@ -99,7 +89,7 @@ class Conversations:
     ) -> None:
         self.deployment = deployment
         self.ring = ring
-        self.outcomes: deque[Outcome] = deque()
+        self.ended: deque[Conversation] = deque()
         self._recipients = recipients
         self.transition = transition
         self._draw = draw
@@ -203,14 +193,13 @@ class Conversations:
         session = self._sessions.get(found.opener)
         if found.garbled is not None and session is not None:
             session.abandon(found.garbled.tables.name)
-        found.garbled = None
-        outcome = Outcome(conversation=found, finished=False, reason=reason, refused=refused)
-        self.outcomes.append(outcome)
+        found.garbled, found.reason, found.refused = None, reason, refused
+        self.ended.append(found)
 
     def _finish(self, found: Conversation, result: Any) -> None:
         del self._open[found.name]
-        found.garbled = None
-        self.outcomes.append(Outcome(conversation=found, finished=True, result=result))
+        found.garbled, found.finished, found.result = None, True, result
+        self.ended.append(found)
 
     # -- steps
 

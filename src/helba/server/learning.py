@@ -9,7 +9,7 @@ from __future__ import annotations
 from helba.learning.update import Learned, TestTerms, run_test, run_update
 from helba.learning.update_plan import UpdateTerms
 from helba.protocol.message import Work
-from helba.server.conversation import Conversations, Outcome
+from helba.server.conversation import Conversation, Conversations
 from helba.server.state import Adopted, GivenUp, ServerState, Tested, UpdateBegun
 
 MOST_ATTEMPTS = 2  # of an update that the check rejects, before a cold start
@@ -81,27 +81,26 @@ class Learning:
         work = Work(subject="update", terms=terms)
         self._conversations.begin(work, steps=steps, opener=opener, subject=None, now=now)
 
-    def end_test(self, outcome: Outcome, *, now: float) -> None:
+    def end_test(self, ended: Conversation, *, now: float) -> None:
         """Take the bit of a test in; a test of another model, or beside an update, says nothing."""
-        if not outcome.finished:
+        if not ended.finished:
             return
-        state, conversation = self._state, outcome.conversation
-        terms = conversation.work.terms
+        state, terms = self._state, ended.work.terms
         assert isinstance(terms, TestTerms)
         tells = terms.batch == state.learned.batch.number and not self.updating
-        cleared = conversation.subject if tells and not outcome.result else 0
+        cleared = ended.subject if tells and not ended.result else 0
         self._transition.commit(Tested(cleared=cleared))
-        if tells and outcome.result:
-            self._start_update(conversation.opener, now=now)
+        if tells and ended.result:
+            self._start_update(ended.opener, now=now)
 
-    def end_update(self, outcome: Outcome) -> str:
+    def end_update(self, ended: Conversation) -> str:
         """Adopt a new model, or put the sum back; return what is wrong with the model, if it is."""
-        if isinstance(outcome.result, Learned):
-            terms = outcome.conversation.work.terms
+        if isinstance(ended.result, Learned):
+            terms = ended.work.terms
             assert isinstance(terms, UpdateTerms)
-            self._transition.commit(Adopted(learned=outcome.result, terms=terms))
+            self._transition.commit(Adopted(learned=ended.result, terms=terms))
             return ""
-        rejected = outcome.finished
+        rejected = ended.finished
         self._put_back(rejected=rejected)
         return REJECTED if rejected else ""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from helba.learning.update import fold_report, run_fold
 from helba.protocol.message import Receipt, Refusal, Report, Shared, Work
-from helba.server.conversation import Conversations, Outcome
+from helba.server.conversation import Conversation, Conversations
 from helba.server.group import root_up, split_group
 from helba.server.state import Dropped, Folded, Growth, Row, ServerState, Stored, Summed
 
@@ -100,13 +100,13 @@ class Reports:
         work = Work(subject="fold", count=len(rows))
         self._conversations.begin(work, steps=steps, opener=opener, subject=names, now=now)
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, ended: Conversation) -> None:
         """Add what was folded, split what was not in range, put back what was given up."""
-        names: Sequence[bytes] = outcome.conversation.subject
-        if not (outcome.finished or outcome.refused):
+        names: Sequence[bytes] = ended.subject
+        if not (ended.finished or ended.refused):
             self._again.extendleft(reversed(self._regroup(names)))
-        elif outcome.result is not None:
-            growth = Growth(total=outcome.result, count=len(names))
+        elif ended.result is not None:
+            growth = Growth(total=ended.result, count=len(names))
             growth = growth.plus(self._state.growth, ring=self._ring)
             self._transition.commit(Folded(names=names, growth=growth))
         elif len(names) == 1:

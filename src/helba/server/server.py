@@ -18,7 +18,7 @@ from helba.protocol.message import Acceptance, Ask, Message, Refusal, Reply, Rep
 from helba.randomness import Draw, draw_bytes
 from helba.ring import Recipient, Ring
 from helba.server.asks import Asks
-from helba.server.conversation import Conversations, Outcome
+from helba.server.conversation import Conversation, Conversations
 from helba.server.learning import Learning
 from helba.server.reports import Reports
 from helba.server.state import Enrolled, Noted, ServerState
@@ -135,24 +135,23 @@ class Server:
         return self._transition.take()
 
     def _end_all(self, *, now: float) -> None:
-        """Hand the outcomes of conversations to who began them; that may begin others."""
-        outcomes = self._conversations.outcomes
-        while outcomes:
-            self._end(outcomes.popleft(), now=now)
+        """Hand conversations that came to their end to who began them; that may begin others."""
+        while self._conversations.ended:
+            self._end(self._conversations.ended.popleft(), now=now)
 
-    def _end(self, outcome: Outcome, *, now: float) -> None:
-        subject = outcome.conversation.work.subject
-        if not outcome.finished:
-            self.last_trouble = f"{subject}: {outcome.reason}"
-            retried = not outcome.refused or subject in ("test", "update")
+    def _end(self, ended: Conversation, *, now: float) -> None:
+        subject = ended.work.subject
+        if not ended.finished:
+            self.last_trouble = f"{subject}: {ended.reason}"
+            retried = not ended.refused or subject in ("test", "update")
             self._transition.commit(Noted(abandoned=int(retried)))
         if subject == "ask":
-            self._asks.end(outcome)
+            self._asks.end(ended)
         elif subject == "fold":
-            self._reports.end(outcome)
+            self._reports.end(ended)
         elif subject == "test":
-            self._learning.end_test(outcome, now=now)
+            self._learning.end_test(ended, now=now)
         else:
-            trouble = self._learning.end_update(outcome)
+            trouble = self._learning.end_update(ended)
             if trouble:
                 self.last_trouble = f"update: {trouble}"

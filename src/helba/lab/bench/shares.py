@@ -14,7 +14,7 @@ from typing import Any
 
 from helba.errors import InvalidInput, RunFailed, require_positive, require_whole
 from helba.in_process.bandit import EncryptedBandit
-from helba.in_process.network import Ledger
+from helba.in_process.parties import Ledger
 from helba.lab.play.encrypted import peak_memory
 from helba.lab.play.shares import describe_shares
 from helba.lab.pool import quiet_children
@@ -189,7 +189,7 @@ def bench_throughput(
 def _count(dim: int, arms: int, users: int | None, seconds: float, security: int) -> dict[str, Any]:
     """One process: batches of asks as bytes, until the time is over; then rounds with reports."""
     bandit, shown = _open(dim, arms, security=security, opener="authority", horizon=10**6)
-    network, user, plan = bandit.parties.network, bandit.client.user, bandit.deployment.plan
+    parties, user, plan = bandit.parties, bandit.client.user, bandit.deployment.plan
     lanes = plan.lanes if users is None else users
     require_whole("users", lanes, least=1, most=plan.lanes)
 
@@ -198,18 +198,18 @@ def _count(dim: int, arms: int, users: int | None, seconds: float, security: int
 
         Asks and reports are the users' own work: they are made while the clock stands.
         """
-        inbox, asked, told = network.stations[user.id].inbox, [], []
+        inbox, asked, told = parties.stations[user.id].inbox, [], []
         inbox.clear()
         for _ in range(lanes):
             each = next(shown)
-            asked.append(network.codec.encode(user.ask(each.contexts)))
+            asked.append(parties.codec.encode(user.ask(each.contexts)))
             reward = float(each.rewards[0])
-            told.append(network.codec.encode(user.report(each.contexts[0], reward)))
+            told.append(parties.codec.encode(user.report(each.contexts[0], reward)))
         began = time.perf_counter()
-        network.deliver(asked, sender=user.id)
+        parties.deliver(asked, sender=user.id)
         if sum(isinstance(message, Answer) for message in inbox) != lanes:
             raise RunFailed("an ask got no answer")
-        network.deliver(told if reports else (), sender=user.id)
+        parties.deliver(told if reports else (), sender=user.id)
         spent = time.perf_counter() - began
         for message in inbox:
             user.handle(message)
@@ -224,9 +224,9 @@ def _count(dim: int, arms: int, users: int | None, seconds: float, security: int
         return rounds / spent
 
     play(reports=False)  # to warm up
-    sent = network.ledger.bytes_to_opener + network.ledger.bytes_from_opener
+    sent = parties.ledger.bytes_to_opener + parties.ledger.bytes_from_opener
     play(reports=False)
-    sent = network.ledger.bytes_to_opener + network.ledger.bytes_from_opener - sent
+    sent = parties.ledger.bytes_to_opener + parties.ledger.bytes_from_opener - sent
     return {
         "recommendations": count(reports=False),
         "rounds": count(reports=True),
