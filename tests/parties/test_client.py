@@ -25,6 +25,7 @@ from tests.parties.world import (
     lose,
     make_deployment,
     make_settings,
+    unanswered,
 )
 
 SETTINGS = make_settings(2, 3)
@@ -55,7 +56,7 @@ def test_client_asks_and_reports(opener):
     assert 0 <= client.recommend(contexts) < 3
     client.report(contexts[0], 0.5)
     assert parties.server.state.samples == 1
-    assert client.user.unanswered == ()
+    assert unanswered(client.user) == []
 
 
 def test_report_without_a_receipt_is_sent_again_and_counts_once(opener):
@@ -79,7 +80,7 @@ def test_round_that_failed_leaves_nothing_open(opener):
     contexts = draw_contexts(np.random.default_rng(1), SETTINGS)
     with pytest.raises(RunFailed, match="it gave no answer"):
         client.recommend(contexts)
-    assert client.user.unanswered == ()
+    assert unanswered(client.user) == []
     assert 0 <= client.recommend(contexts) < 3
 
 
@@ -88,7 +89,7 @@ def test_refused_report_leaves_the_outbox_and_says_why():
     client.report(np.array([0.1, 0.2]), 0.5)
     with pytest.raises(RunFailed, match="the horizon of 1 reports is reached"):
         client.report(np.array([0.1, 0.2]), 0.5)
-    assert client.user.unanswered == ()
+    assert unanswered(client.user) == []
 
 
 def test_messages_for_what_is_not_open_change_nothing(opener):

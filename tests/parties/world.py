@@ -357,6 +357,11 @@ def draw_report(rng: np.random.Generator, settings: Settings):
     return context, float(np.clip(reward, -settings.reward_max, settings.reward_max))
 
 
+def unanswered(user: User) -> list[Message]:
+    """Asks and reports that the server has not answered."""
+    return [each.ask for each in user.state.rounds.values()] + list(user.state.outbox.values())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Status:
     """How far a server is; all of it is public."""

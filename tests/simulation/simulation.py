@@ -43,6 +43,7 @@ from tests.parties.world import (
     make_deployment,
     make_settings,
     status_of,
+    unanswered,
 )
 from tests.simulation.oracle import Asked, Ledger, require
 from tests.simulation.scenario import Operation, Scenario
@@ -243,7 +244,7 @@ class Simulation:
     def _idle(self) -> bool:
         if self.server is None or not is_idle(self.server):
             return False
-        waiting = any(m.user is None or m.user.unanswered for m in self.users)
+        waiting = any(m.user is None or unanswered(m.user) for m in self.users)
         flying = any(action is not None for _, _, action in self._events if action != self._tick)
         return not waiting and not flying
 
@@ -273,7 +274,7 @@ class Simulation:
         member.wakes = False
         if not member.up or member.user is None:
             return
-        for message in member.user.unanswered:
+        for message in unanswered(member.user):
             self._post(member, message)
 
     # -- clock
@@ -455,7 +456,7 @@ class Simulation:
             state, member.user = member.user.state, member.make_user()
             member.user.state.rounds.update(state.rounds)
             member.user.state.outbox.update(state.outbox)
-            if not member.wakes and member.user.unanswered:
+            if not member.wakes and unanswered(member.user):
                 member.wakes = True
                 self._at(RETRY, lambda: self._wake(member))
 

@@ -112,7 +112,7 @@ class EncryptedBandit(Policy):
         began, counted = time.perf_counter(), ledger.total()
         yield
         elsewhere = ledger.total() - counted
-        ledger.add("user", purpose, time.perf_counter() - began - elsewhere)
+        ledger.seconds["user", purpose] += time.perf_counter() - began - elsewhere
 
     def _note_certificates(self) -> None:
         """Take in what was certified of a new model, or of a test."""

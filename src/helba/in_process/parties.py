@@ -7,7 +7,7 @@ learning (tests and updates).
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -35,16 +35,11 @@ MOST_TROUBLES = 8  # conversations given up and models rejected, after which not
 class Ledger:
     """Seconds by party and purpose, and bytes between users and the server, and the opener."""
 
-    seconds: dict[tuple[str, str], float] = field(default_factory=dict)
+    seconds: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     bytes_up: int = 0
     bytes_down: int = 0
     bytes_to_opener: int = 0
     bytes_from_opener: int = 0
-
-    def add(self, party: str, purpose: str, seconds: float) -> None:
-        """Count seconds of a party."""
-        key = (party, purpose)
-        self.seconds[key] = self.seconds.get(key, 0.0) + seconds
 
     def total(self, *, party: str | None = None, purpose: str | None = None) -> float:
         """Return seconds of a party, for a purpose, or of all."""
@@ -134,7 +129,7 @@ class Parties:
                     return
             sent = [(each, self.codec.encode(each.message)) for each in effects.replies]
             purpose = self._purpose_of(effects.replies, purpose)
-            self.ledger.add("server", purpose, time.perf_counter() - began)
+            self.ledger.seconds["server", purpose] += time.perf_counter() - began
             for envelope, data in sent:
                 station = self.stations.get(envelope.to)
                 if station is not None:  # else it is gone
@@ -176,7 +171,7 @@ class Station:
         purpose = "recommendation" if isinstance(message, Ask) else "report"
         began = time.perf_counter()
         data = self.codec.encode(message)
-        self.parties.ledger.add("user", purpose, time.perf_counter() - began)
+        self.parties.ledger.seconds["user", purpose] += time.perf_counter() - began
         self.parties.deliver([data], sender=self.id, purpose=purpose)
         found, self.inbox = self.inbox, []
         return found
@@ -191,7 +186,7 @@ class Station:
         elif self.opener is not None:
             replies = self.opener.handle(message, sender=SERVER).replies
             answers = [self.codec.encode(each.message) for each in replies]
-        ledger.add(self.name, purpose, time.perf_counter() - began)
+        ledger.seconds[self.name, purpose] += time.perf_counter() - began
         if self.name == "user":
             ledger.bytes_down += len(data)
             ledger.bytes_up += sum(map(len, answers))

@@ -114,7 +114,7 @@ def seal_answer(
     """Return the opener's half of an answer, sealed to the user who drew the seed."""
     nonce = draw(NONCE_BYTES)
     sealed = nacl.bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(
-        np.packbits(colours, bitorder="little").tobytes(), task + circuit, nonce, seed.answer_key
+        pack_bits(colours), task + circuit, nonce, seed.answer_key
     )
     return nonce + sealed
 
@@ -129,7 +129,17 @@ def open_answer(
         )
     except (nacl.exceptions.CryptoError, TypeError, ValueError):
         raise DamagedData("the answer was not sealed to this ask, or was changed") from None
-    if len(plain) != -(-count // 8):
-        raise DamagedData(f"expected an answer of {count} bits, got {8 * len(plain)}")
-    bits = np.unpackbits(np.frombuffer(plain, dtype=np.uint8), count=count, bitorder="little")
-    return bits.astype(np.bool_)
+    return unpack_bits(plain, count=count)
+
+
+def pack_bits(bits: Bits) -> bytes:
+    """Return bits as bytes, the first one lowest."""
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def unpack_bits(data: bytes | memoryview, *, count: int) -> Bits:
+    """Return `count` bits, or raise `DamagedData`."""
+    if len(data) != -(-count // 8):
+        raise DamagedData(f"expected {count} bits, got {8 * len(data)}")
+    packed = np.frombuffer(data, dtype=np.uint8)
+    return np.unpackbits(packed, count=count, bitorder="little").astype(np.bool_)

@@ -16,8 +16,6 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, get_args
 
-import numpy as np
-
 from helba.errors import DamagedData, HelbaError
 from helba.garbling import (
     ReturnedMessage,
@@ -30,7 +28,7 @@ from helba.garbling.circuits.argmax import name_bits
 from helba.garbling.circuits.circuit import Bits
 from helba.learning.update import TestTerms
 from helba.learning.update_plan import UpdateTerms
-from helba.protocol.box import BOX_BYTES, sealed_bytes
+from helba.protocol.box import BOX_BYTES, pack_bits, sealed_bytes
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.form import Form, Reader, make_form
 from helba.protocol.message import ID_BYTES, SIGN_SEED_BYTES, Message, Shared, Work
@@ -121,7 +119,7 @@ class Codec:
             "features": self._shares_or(make(tuple[Ciphertext, ...]), count=deployment.numbers),
             "report": self._shares_or(report, count=deployment.settings.dim + 1),
             "batch": make(int),
-            "decoding": Form(_dump_bits, partial(_load_bits, count=name_bits(arms))),
+            "decoding": Form(pack_bits, lambda reader: reader.bits(name_bits(arms))),
             "sealed": Form(bytes, lambda reader: reader.rest(half if shared else 0)),
             "halves": Form(self._parts.dump, partial(self._load_halves, size=half)),
             "boxes": Form(b"".join, _load_boxes),
@@ -129,7 +127,7 @@ class Codec:
             "signs": Form(bytes, lambda reader: reader.rest(0, SIGN_SEED_BYTES)),
             "openings": Form(self._dump_openings, self._load_openings),
             "replies": make(tuple[Ciphertext, ...]),
-            "told": Form(_dump_bits, self._load_told),
+            "told": Form(pack_bits, self._load_told),
             "offer": Form(SetupOffer.to_bytes, lambda r: SetupOffer.from_bytes(r.rest())),
             "answer": Form(SetupAnswer.to_bytes, lambda r: SetupAnswer.from_bytes(r.rest())),
             "transfer": self._garbled(TransferMessage),
@@ -203,7 +201,7 @@ class Codec:
 
     def _load_told(self, reader: Reader) -> Bits:
         work = reader.found["work"]
-        return _load_bits(reader, count=work.count if self.deployment.tells_range(work) else 0)
+        return reader.bits(work.count if self.deployment.tells_range(work) else 0)
 
     def _load_halves(self, reader: Reader, *, size: int) -> tuple[bytes, ...]:
         halves: tuple[bytes, ...] = self._parts.load(reader)
@@ -222,12 +220,3 @@ def _text(size: int) -> Form:
         lambda text: text.encode()[:size].ljust(size, b"\0"),
         lambda reader: bytes(reader.take(size)).rstrip(b"\0").decode(errors="replace"),
     )
-
-
-def _dump_bits(bits: Bits) -> bytes:
-    return np.packbits(bits, bitorder="little").tobytes()
-
-
-def _load_bits(reader: Reader, *, count: int) -> Bits:
-    packed = np.frombuffer(reader.take(-(-count // 8)), dtype=np.uint8)
-    return np.unpackbits(packed, count=count, bitorder="little").astype(np.bool_)

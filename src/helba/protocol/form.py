@@ -17,6 +17,8 @@ from types import NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from helba.errors import DamagedData
+from helba.garbling.circuits.circuit import Bits
+from helba.protocol.box import unpack_bits
 from helba.ring import Ciphertext, PublicKey
 from helba.ring.sharing.integer import Integers
 from helba.ring.sharing.pad import NUMBER_BYTES, SHARE_DIGEST_BYTES, dump_shares, load_shares
@@ -60,6 +62,10 @@ class Reader:
     def part(self) -> memoryview:
         """Take bytes that say how many they are."""
         return self.take(self.number())
+
+    def bits(self, count: int) -> Bits:
+        """Take bits, eight a byte."""
+        return unpack_bits(self.take(-(-count // 8)), count=count)
 
     def require_end(self) -> None:
         """Raise `DamagedData` unless everything was taken."""

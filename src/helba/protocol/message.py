@@ -217,12 +217,12 @@ class Abort:
     reason: str
 
 
+ForUser = Answer | Receipt | Refusal
+Reply = Pads | Reopened | Transfer | Verdict | Colours | Abort  # of an opener, in a task
 Message = (
     Ask
     | Report
-    | Answer
-    | Receipt
-    | Refusal
+    | ForUser
     | Offer
     | Acceptance
     | PadTask
@@ -236,5 +236,3 @@ Message = (
     | Colours
     | Abort
 )
-ForUser = Answer | Receipt | Refusal
-Reply = Pads | Reopened | Transfer | Verdict | Colours | Abort  # of an opener, in a task

@@ -17,7 +17,7 @@ from helba.learning.update import fold_report, run_fold
 from helba.protocol.message import Receipt, Refusal, Report, Shared, Work
 from helba.server.conversation import Conversation, Conversations
 from helba.server.group import root_up, split_group
-from helba.server.state import Dropped, Folded, Growth, Row, ServerState, Stored, Summed
+from helba.server.state import Dropped, Folded, Growth, Row, ServerState, Stored
 
 
 class Reports:
@@ -75,7 +75,7 @@ class Reports:
         else:
             total = fold_report(self._ring, self._deployment.plan, body)
             growth = Growth(total=total, count=1).plus(self._state.growth, ring=self._ring)
-            self._transition.commit(Summed(name=report.name, growth=growth))
+            self._transition.commit(Folded(names=[report.name], growth=growth))
 
     def start(self, opener: bytes, *, now: float) -> None:
         """Start to fold what waits, if nothing is being folded and there is room in the sum."""

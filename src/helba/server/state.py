@@ -115,21 +115,8 @@ class Stored:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Summed:
-    """A report came as a ciphertext; `growth` is the sum with it."""
-
-    name: bytes
-    growth: Growth
-
-    def apply(self, state: ServerState) -> None:
-        """Put the new sum in place of the old one."""
-        state.names[self.name] = None
-        state.growth = self.growth
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Folded:
-    """Stored reports are in range; `growth` is the sum with them."""
+    """`growth` is the sum with these: a report that came as a ciphertext, or rows in range."""
 
     names: Sequence[bytes]
     growth: Growth
@@ -137,7 +124,8 @@ class Folded:
     def apply(self, state: ServerState) -> None:
         """Put the new sum in place of the old one, and remove the rows."""
         for name in self.names:
-            del state.rows[name]
+            state.rows.pop(name, None)
+            state.names[name] = None
         state.growth = self.growth
 
 

@@ -83,7 +83,10 @@ class Declined:
 
 @dataclass(kw_only=True)
 class UserState:
-    """Rounds without an answer, and reports that the server has not acknowledged, by name."""
+    """Rounds without an answer, and reports that the server has not acknowledged, by name.
+
+    Their messages may be sent again as they are.
+    """
 
     rounds: dict[bytes, OpenRound] = field(default_factory=dict)
     outbox: dict[bytes, Report] = field(default_factory=dict)
@@ -114,12 +117,6 @@ class User:
         wanted = "sealing_key" if deployment.plan.opener == "authority" else "public_key"
         if {"sealing_key": sealing_key, "public_key": public_key}[wanted] is None:
             raise InvalidInput(wanted, None, f"given for the opener {deployment.plan.opener!r}")
-
-    @property
-    def unanswered(self) -> tuple[Message, ...]:
-        """Asks and reports that the server has not answered: they may be sent again as they are."""
-        rounds = tuple(each.ask for each in self.state.rounds.values())
-        return rounds + tuple(self.state.outbox.values())
 
     def handle(self, message: Message, *, colours: Bits | None = None) -> Effects:
         """Take a message of the server in; what is late, repeated or unknown changes nothing.
