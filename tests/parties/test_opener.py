@@ -76,7 +76,8 @@ class Hand:
         shares = np.stack([body.shares for body in bodies])
         shares = (-shares.reshape(1, -1)) % SHARE_MODULUS
         garbled = self.session.garble(circuit, shares=[shares], transfer=transfer.transfer)
-        return Tables(task=transfer.task, work=transfer.work, tables=garbled.tables)
+        told = np.zeros(0, dtype=np.bool_)
+        return Tables(task=transfer.task, work=transfer.work, told=told, tables=garbled.tables)
 
     def judge(self, bodies):
         """Have reports judged; return the opener's last word."""

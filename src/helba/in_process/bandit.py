@@ -27,14 +27,15 @@ class Certified:
 
     `residual` is that of the inverse, `estimate_error` that of w, `tolerance` how near two scores
     may be to be ties, rounding included, `band` how near C a trace may be for a test to go either
-    way. `tested` is False once there were more reports than a test resolves.
+    way. `bounded` is False once the regret has no bound: there were more reports than a test
+    resolves, or the horizon was extended.
     """
 
     residual: float
     estimate_error: float = 0.0
     tolerance: float = 0.0
     band: float = 0.0
-    tested: bool = True
+    bounded: bool = True
 
 
 class EncryptedBandit(Policy):
@@ -66,7 +67,6 @@ class EncryptedBandit(Policy):
             raise InvalidInput("deployment", "one of other settings", "that of these settings")
         self.parties = Parties(deployment, seed=seed)
         self.client = self.parties.join()
-        self._extended = False
         self._certified = Certified(residual=deployment.plan.first_batch.residual)
 
     @property
@@ -93,7 +93,7 @@ class EncryptedBandit(Policy):
         super().extend(horizon)
         self.parties.extend(horizon)
         self.client = self.parties.join()
-        self._extended = True
+        self._certified.bounded = False
 
     def _choose(self, contexts: Array) -> int:
         with self._own_seconds("recommendation"):
@@ -120,7 +120,7 @@ class EncryptedBandit(Policy):
         batch, terms, unseen = state.learned.batch, state.adopted, state.unseen
         if 0 < unseen <= plan.most_tested:
             worst.band = max(worst.band, plan.test_resolution(unseen=unseen, untested=1))
-        worst.tested = worst.tested and unseen <= plan.most_tested
+        worst.bounded = worst.bounded and unseen <= plan.most_tested
         if terms is None or batch.number == self.updates:
             return
         resolution = self.deployment.update_plan(terms).resolution
@@ -145,7 +145,7 @@ class EncryptedBandit(Policy):
         None without update tests, and where a batch has outgrown them.
         """
         worst, plan = self._certified, self.deployment.plan
-        if self._extended or not worst.tested:
+        if not worst.bounded:
             return None
         length = self.settings.length * (1.0 + plan.rounding.slack)
         return shares_regret_bound(

@@ -117,7 +117,8 @@ class Parties:
         """Deliver a user's messages, and everything that the server does then until it is idle."""
         self.ledger.bytes_up += sum(map(len, messages))
         to_server = deque((data, sender, purpose) for data in messages)
-        troubles = self._count_troubles()
+        state = self.server.state
+        most = state.abandoned + state.rejected + MOST_TROUBLES
         while True:
             began, now = time.perf_counter(), time.monotonic()
             if to_server:
@@ -134,12 +135,9 @@ class Parties:
                 station = self.stations.get(envelope.to)
                 if station is not None:  # else it is gone
                     to_server += station.receive(data, purpose=purpose)
-            if self._count_troubles() - troubles > MOST_TROUBLES:
+            if state.abandoned + state.rejected > most:
                 trouble = self.server.last_trouble
                 raise RunFailed(f"server and opener do not get a task done: {trouble}")
-
-    def _count_troubles(self) -> int:
-        return self.server.state.abandoned + self.server.state.rejected
 
     @staticmethod
     def _purpose_of(envelopes: Sequence[Envelope], otherwise: str) -> str:

@@ -249,7 +249,7 @@ class OpenerParty:
         """This party's shares, for each group of the circuit."""
         deployment, work = self.deployment, task.work
         shares = deployment.group_opened(work, opened)
-        if work.subject != "fold" and not deployment.tells_range(work):
+        if work.subject != "fold" and not deployment.told_bits(work):
             return shares
         if task.pads is None:
             raise DamagedData("expected the pads of these asks or reports first")
@@ -264,7 +264,7 @@ class OpenerParty:
         if task is None or not task.opening or message.tables.name != task.opening:
             raise DamagedData("expected tables for a circuit of this task, got others")
         deployment, work = self.deployment, task.work
-        if len(message.told) != (work.count if deployment.tells_range(work) else 0):
+        if len(message.told) != deployment.told_bits(work):
             raise DamagedData("expected one bit for each ask, got others")
         if _shows_range(work):
             self._transition.commit(VerdictsBegun(names=self._require_verdicts(task.boxes)))

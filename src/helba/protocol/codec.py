@@ -25,7 +25,6 @@ from helba.garbling import (
     TransferMessage,
 )
 from helba.garbling.circuits.argmax import name_bits
-from helba.garbling.circuits.circuit import Bits
 from helba.learning.update import TestTerms
 from helba.learning.update_plan import UpdateTerms
 from helba.protocol.box import BOX_BYTES, pack_bits, sealed_bytes
@@ -127,7 +126,7 @@ class Codec:
             "signs": Form(bytes, lambda reader: reader.rest(0, SIGN_SEED_BYTES)),
             "openings": Form(self._dump_openings, self._load_openings),
             "replies": make(tuple[Ciphertext, ...]),
-            "told": Form(pack_bits, self._load_told),
+            "told": Form(pack_bits, lambda r: r.bits(deployment.told_bits(r.found["work"]))),
             "offer": Form(SetupOffer.to_bytes, lambda r: SetupOffer.from_bytes(r.rest())),
             "answer": Form(SetupAnswer.to_bytes, lambda r: SetupAnswer.from_bytes(r.rest())),
             "transfer": self._garbled(TransferMessage),
@@ -198,10 +197,6 @@ class Codec:
             return kind.from_bytes(reader.rest(), circuit=circuit, lanes=lanes)
 
         return Form(kind.to_bytes, load)
-
-    def _load_told(self, reader: Reader) -> Bits:
-        work = reader.found["work"]
-        return reader.bits(work.count if self.deployment.tells_range(work) else 0)
 
     def _load_halves(self, reader: Reader, *, size: int) -> tuple[bytes, ...]:
         halves: tuple[bytes, ...] = self._parts.load(reader)

@@ -134,16 +134,10 @@ class SharesDeployment:
 
     def describe_features(self, public_key: PublicKey) -> list[Ciphertext]:
         """Return the public side of an ask as its user encrypts it, for each polynomial."""
-        plan = self.plan
-        return [
-            self._describe(
-                public_key,
-                bound=self.feature_bound(len(places)),
-                primes=2,
-                scale=float(plan.grid.feature_multiple),
-            )
-            for places, _ in self.feature_groups(1)
-        ]
+        scale = float(self.plan.grid.feature_multiple)
+        bounds = [self.feature_bound(len(places)) for places, _ in self.feature_groups(1)]
+        fresh = [describe_fresh(public_key, bound=bound) for bound in bounds]
+        return [replace(each, scale=scale, primes=2) for each in fresh]
 
     def feature_bound(self, count: int) -> Bound:
         """Return the bound of a user's features in the ring."""
@@ -156,12 +150,7 @@ class SharesDeployment:
         peak = 2.0**LOG2_REPORT
         norm = peak * np.sqrt(2.0) * (1.0 + self.plan.rounding.slack)
         bound = Bound.of(peak=peak, norm=float(norm), count=self.settings.dim + 1)
-        return self._describe(public_key, bound=bound, primes=3, scale=peak)
-
-    @staticmethod
-    def _describe(public_key: PublicKey, *, bound: Bound, primes: int, scale: float) -> Ciphertext:
-        fresh = describe_fresh(public_key, bound=bound).with_scale(scale)
-        return replace(fresh, primes=primes)
+        return describe_fresh(public_key, bound=bound).with_scale(peak)
 
     # -- exchanges
 
@@ -233,9 +222,9 @@ class SharesDeployment:
             self.settings.arms, bits=grid.bits, grid_bits=grid.low_bits, checked=checked
         )
 
-    def tells_range(self, work: Work) -> bool:
-        """True if the work's circuit tells the opener, for each lane, whether it is in range."""
-        return work.subject == "ask" and self.plan.opener == "authority"
+    def told_bits(self, work: Work) -> int:
+        """Count the asks of which the work's circuit tells the opener whether they are in range."""
+        return work.count if work.subject == "ask" and self.plan.opener == "authority" else 0
 
     @property
     def ask_range(self) -> ShareRange:

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from helba.garbling import (
     ReturnedMessage,
     SetupAnswer,
@@ -182,7 +180,7 @@ class Tables:
 
     task: bytes
     work: Work
-    told: Bits = field(default_factory=lambda: np.zeros(0, dtype=np.bool_), repr=False)
+    told: Bits = field(repr=False)
     tables: TablesMessage
 
 

@@ -53,10 +53,9 @@ class Asks:
         if len(self._waiting) >= MOST_WAITING:
             return "too many asks wait"
         if deployment.plan.opener == "authority":
-            if not isinstance(ask.features, Shared):
-                return "expected shares and a sealed seed, got ciphertexts"
-            if len(ask.features.shares) != deployment.numbers:
-                return f"expected {deployment.numbers} shares"
+            numbers = deployment.numbers
+            if not isinstance(ask.features, Shared) or len(ask.features.shares) != numbers:
+                return f"expected {numbers} shares and a sealed seed"
         else:
             if not served:
                 return "the server has no keys of this user"
@@ -93,11 +92,7 @@ class Asks:
             decodings, sealed = ended.result
             for (user, ask), decoding, half in zip(asks, decodings, sealed, strict=True):
                 answer = Answer(
-                    name=ask.name,
-                    task=ended.name,
-                    batch=batch,
-                    decoding=decoding,
-                    sealed=half,
+                    name=ask.name, task=ended.name, batch=batch, decoding=decoding, sealed=half
                 )
                 self._transition.send(answer, to=user)
         elif not ended.refused:

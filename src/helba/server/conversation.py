@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import fsum
 from typing import Any
@@ -278,20 +278,15 @@ class Conversations:
                 for each, where in zip(needed.values, places, strict=True)
             ]
         )
-        for _, mask in pairs:
-            if found.work.subject == "ask":
-                self._require_grid(mask)
-            found.masks.append(mask)
-        openings = tuple(opening for opening, _ in pairs)
-        return CompareTask(task=found.name, work=found.work, openings=openings)
-
-    def _require_grid(self, mask: Mask) -> None:
-        """Raise unless CKKS's error of these scores stays in the bits that are rounded away."""
-        grid = self.deployment.plan.grid
-        if not mask.error(bits=grid.bits) < 2.0 ** (grid.low_bits - 1):
+        grid, found.masks = self.deployment.plan.grid, [mask for _, mask in pairs]
+        if found.work.subject == "ask" and not all(
+            mask.error(bits=grid.bits) < 2.0 ** (grid.low_bits - 1) for mask in found.masks
+        ):  # CKKS's error has to stay in the bits that are rounded away
             raise EngineError(
                 "the error of a score exceeds the grid's: this is an error of the plan"
             )
+        openings = tuple(opening for opening, _ in pairs)
+        return CompareTask(task=found.name, work=found.work, openings=openings)
 
     def _garble(self, found: Conversation, message: Transfer) -> None:
         deployment = self.deployment
@@ -300,10 +295,10 @@ class Conversations:
         opened = [mask.take_modulo(bits=comparison.bits) for mask in masks]
         shares = [*deployment.group_opened(found.work, opened), *found.shares]
         session = self._sessions[found.opener]
-        found.garbled = session.garble(comparison.circuit, shares=shares, transfer=message.transfer)
-        tables = Tables(task=found.name, work=found.work, tables=found.garbled.tables)
-        if deployment.tells_range(found.work):
-            tables = replace(tables, told=found.garbled.decoding[:, -1])
+        garbled = session.garble(comparison.circuit, shares=shares, transfer=message.transfer)
+        found.garbled = garbled
+        told = garbled.decoding[: deployment.told_bits(found.work), -1:].reshape(-1)
+        tables = Tables(task=found.name, work=found.work, told=told, tables=garbled.tables)
         if found.work.subject == "fold":
             self.transition.commit(Judged(names=found.subject))
         self.transition.send(tables, to=found.opener)
@@ -319,6 +314,6 @@ class Conversations:
         if len(sealed) != found.work.count:
             raise DamagedData("expected one sealed half for each ask")
         decodings = found.garbled.decoding
-        if self.deployment.tells_range(found.work):
+        if self.deployment.told_bits(found.work):
             decodings = decodings[:, :-1]  # the last one was the opener's
         self._finish(found, (decodings, sealed))

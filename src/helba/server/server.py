@@ -18,13 +18,12 @@ from helba.protocol.message import Acceptance, Ask, Message, Refusal, Reply, Rep
 from helba.randomness import Draw, draw_bytes
 from helba.ring import Recipient, Ring
 from helba.server.asks import Asks
-from helba.server.conversation import Conversation, Conversations
+from helba.server.conversation import Conversations
 from helba.server.learning import Learning
 from helba.server.reports import Reports
 from helba.server.state import Enrolled, Noted, ServerState
 
-PATIENCE = 300.0
-"""Seconds that an opener may be silent before a conversation with it is given up."""
+PATIENCE = 300.0  # seconds that an opener may be silent before a conversation is given up
 
 
 class Server:
@@ -137,21 +136,17 @@ class Server:
     def _end_all(self, *, now: float) -> None:
         """Hand conversations that came to their end to who began them; that may begin others."""
         while self._conversations.ended:
-            self._end(self._conversations.ended.popleft(), now=now)
-
-    def _end(self, ended: Conversation, *, now: float) -> None:
-        subject = ended.work.subject
-        if not ended.finished:
-            self.last_trouble = f"{subject}: {ended.reason}"
-            retried = not ended.refused or subject in ("test", "update")
-            self._transition.commit(Noted(abandoned=int(retried)))
-        if subject == "ask":
-            self._asks.end(ended)
-        elif subject == "fold":
-            self._reports.end(ended)
-        elif subject == "test":
-            self._learning.end_test(ended, now=now)
-        else:
-            trouble = self._learning.end_update(ended)
-            if trouble:
+            ended = self._conversations.ended.popleft()
+            subject = ended.work.subject
+            if not ended.finished:
+                self.last_trouble = f"{subject}: {ended.reason}"
+                retried = not ended.refused or subject in ("test", "update")
+                self._transition.commit(Noted(abandoned=int(retried)))
+            if subject == "ask":
+                self._asks.end(ended)
+            elif subject == "fold":
+                self._reports.end(ended)
+            elif subject == "test":
+                self._learning.end_test(ended, now=now)
+            elif trouble := self._learning.end_update(ended):
                 self.last_trouble = f"update: {trouble}"
