@@ -83,6 +83,33 @@ def test_every_kind_of_message_comes_back(opener):
                 assert same(message, parcel.message)
 
 
+WIRE = """
+Ask name features
+Report name report
+Answer name task batch decoding sealed
+Receipt name
+Refusal name reason
+Offer offer
+Acceptance answer
+PadTask task work boxes
+Pads task pads signs
+ReopenTask task work step openings
+Reopened task step replies
+CompareTask task work openings
+Transfer task work transfer
+Tables task work told tables
+Verdict task work returned
+Colours task halves
+Abort task refused unknown reason
+"""
+
+
+def test_kinds_and_fields_stand_in_the_order_of_version_1():
+    kinds = [[kind.__name__, *(each.name for each in fields(kind))] for kind in codec_module._KINDS]
+    assert codec_module.VERSION == 1
+    assert kinds == [line.split() for line in WIRE.split("\n")[1:-1]]
+
+
 def test_length_depends_on_kind_and_public_counts_alone(opener):
     _, found = collect(opener)
     for (kind, _), parcels in found.items():

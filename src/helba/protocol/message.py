@@ -8,7 +8,7 @@
 A task is one piece of the server's work that needs the opener; its name is drawn at random, and a
 new attempt has a new name. What is opened, moved and compared in a task follows from the plan and
 from `Work`, the task's public numbers. No message holds a mask, a label of the garbler or an
-offset.
+offset. As bytes a message has its fields in their order, and a kind by its place in `Message`.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ import numpy as np
 from helba.learning.update import run_score, run_shared_scores
 from helba.protocol.message import Answer, Ask, Refusal, Shared, Work
 from helba.ring.sharing.integer import Integers
-from helba.server.conversation import Conversation, Conversations
-from helba.server.group import split_group
+from helba.server.conversation import Conversation, Conversations, split_group
 from helba.server.state import ServerState
 
 MOST_WAITING = 1 << 16

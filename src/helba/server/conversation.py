@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import fsum
-from typing import Any
+from math import fsum, isqrt
+from typing import Any, TypeVar
 
 from helba.errors import DamagedData, EngineError, HelbaError
 from helba.garbling import Garbled, GarblerSession
@@ -41,6 +41,8 @@ from helba.protocol.message import (
 from helba.randomness import Draw
 from helba.ring import Ciphertext, Mask, Recipient, Ring
 from helba.server.state import Judged, Noted
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -317,3 +319,18 @@ class Conversations:
         if self.deployment.told_bits(found.work):
             decodings = decodings[:, :-1]  # the last one was the opener's
         self._finish(found, (decodings, sealed))
+
+
+def root_up(count: int) -> int:
+    """Return the square root, rounded up."""
+    return isqrt(max(0, count - 1)) + 1
+
+
+def split_group(items: Sequence[_Item], *, most: int) -> list[list[_Item]]:
+    """Return smaller groups, to be tried again after an opener refused these items together.
+
+    They are of sqrt(most) items, or of one if there are not more than that: so whatever is wrong
+    with one of `most` items is found in three groups that it is in.
+    """
+    size = root_up(most) if len(items) > root_up(most) else 1
+    return [list(items[i : i + size]) for i in range(0, len(items), size)]

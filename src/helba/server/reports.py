@@ -15,8 +15,7 @@ import numpy as np
 
 from helba.learning.update import fold_report, run_fold
 from helba.protocol.message import Receipt, Refusal, Report, Shared, Work
-from helba.server.conversation import Conversation, Conversations
-from helba.server.group import root_up, split_group
+from helba.server.conversation import Conversation, Conversations, root_up, split_group
 from helba.server.state import Dropped, Folded, Growth, Row, ServerState, Stored
 
 

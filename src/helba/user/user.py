@@ -204,8 +204,7 @@ class User:
             shared, _ = self._share("report", integers)
             report = Report(name=name, report=shared)
         else:
-            numbers = [int(each) for each in integers]
-            report = Report(name=name, report=encrypt_report(self._ring, plan, numbers))
+            report = Report(name=name, report=encrypt_report(self._ring, plan, integers.tolist()))
         self.state.outbox[name] = report
         return report
 
