@@ -280,6 +280,8 @@ class OpenerParty:
             return Verdict(task=message.task, work=task.work, returned=returned)
         if not task.seeds:
             self.colours[message.task] = evaluated.colours[0]
+            while len(self.colours) > MOST_TASKS:  # of answers that never came
+                del self.colours[next(iter(self.colours))]
             return None
         # The numbers of one ask reach the scores of all others in its product through the model's
         # noise. So several are answered only if all of them are in range; one alone gets arm 0.
