@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from functools import partial
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -114,11 +115,9 @@ def test_calls_within_calls_wait_for_no_helper(thread):
 
 @pytest.mark.ckks
 def test_caller_does_all_of_it_while_helpers_are_late(thread, monkeypatch):
-    class Late(thread._Helpers):
-        def _help(self):
-            pass
-
-    monkeypatch.setattr(thread, "_helpers", Late())
+    monkeypatch.setattr(thread, "_helpers", [])
+    monkeypatch.setattr(thread, "_help", lambda: None)
+    monkeypatch.setattr(thread, "_offers", SimpleQueue())
     assert thread.run_all([lambda: 1, lambda: 2]) == [1, 2]
 
 
@@ -127,11 +126,12 @@ def test_caller_does_all_of_it_where_no_thread_can_be_started(thread, monkeypatc
     def refuse(_):
         raise RuntimeError("can't start new thread")
 
-    helpers = thread._Helpers()
-    monkeypatch.setattr(thread, "_helpers", helpers)
+    offers = SimpleQueue()
+    monkeypatch.setattr(thread, "_helpers", [])
+    monkeypatch.setattr(thread, "_offers", offers)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert thread.run_all([lambda: 1, lambda: 2]) == [1, 2]
-    assert helpers._offers.empty()
+    assert offers.empty()
 
 
 @pytest.mark.ckks
