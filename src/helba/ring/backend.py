@@ -30,11 +30,6 @@ class Backend(ABC):
     def __init__(self, parameters: RingParameters) -> None:
         self.parameters = parameters
 
-    @property
-    def library_seconds(self) -> float:
-        """Seconds spent so far in the library behind the backend, if there is one."""
-        return 0.0
-
     def run_all(self, calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
         """Return what each of these independent calls returns, in order."""
         return [call() for call in calls]

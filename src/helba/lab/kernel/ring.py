@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from helba.errors import RunFailed, require_whole
+from helba.lab.kernel.clock import TimedContext
 from helba.lab.progress import Progress
 from helba.ring import (
     Ciphertext,
@@ -214,24 +215,29 @@ def measure_ring_kernels(
     from helba.ring.ckks.thread import set_threads  # it loads OpenFHE, as the parties did
 
     found = {}
+    engine: Any = parties["openfhe"].engine
+    engine.context = clock = TimedContext(engine.context)
     set_threads("1")
     try:
         with Progress("ring", total=len(names), unit="kernels") as progress:
             for name in names:
-                found[name] = _measure(name, parties, repetitions=repetitions)
+                found[name] = _measure(name, parties, clock=clock, repetitions=repetitions)
                 progress.advance()
     finally:
         set_threads(os.environ.get("OMP_NUM_THREADS"))
+        engine.context = clock.context
     return found
 
 
-def _measure(name: str, parties: dict[str, _Parties], *, repetitions: int) -> RingKernelResult:
+def _measure(
+    name: str, parties: dict[str, _Parties], *, clock: TimedContext, repetitions: int
+) -> RingKernelResult:
     kernels = {backend: _KERNELS[name](each) for backend, each in parties.items()}
     seconds: dict[str, list[float]] = {backend: [] for backend in kernels}
-    library, engine = [], parties["openfhe"].engine
+    library = []
     for turn in range(repetitions + 1):
         for backend, (run, _) in kernels.items():
-            before, began = engine.library_seconds, time.perf_counter()
+            before, began = clock.seconds, time.perf_counter()
             made = run()
             taken = time.perf_counter() - began
             if turn == 0:  # the first one warms up, and is checked
@@ -242,7 +248,7 @@ def _measure(name: str, parties: dict[str, _Parties], *, repetitions: int) -> Ri
                 continue
             seconds[backend].append(taken)
             if backend == "openfhe":
-                library.append(engine.library_seconds - before)
+                library.append(clock.seconds - before)
     error, done = checked
     wall, bare = statistics.median(seconds["openfhe"]), statistics.median(library)
     return RingKernelResult(

@@ -20,7 +20,6 @@ import openfhe as fhe
 
 from helba.errors import DamagedData
 from helba.ring.backend import Backend
-from helba.ring.ckks.clock import TimedContext
 from helba.ring.ckks.context import open_context
 from helba.ring.ckks.form import automorphism_template, forms_of, read_object, rows_of_object
 from helba.ring.ckks.keymap import map_lock
@@ -49,24 +48,19 @@ class CkksBackend(Backend):
 
     def __init__(self, parameters: RingParameters) -> None:
         super().__init__(parameters)
-        self._context: Any = TimedContext(open_context(parameters))
+        self.context = open_context(parameters)
         self._forms = forms_of(parameters)
         ring_dim = parameters.ring_dim
         ones = np.ones((PRIMES, ring_dim), dtype=np.uint64)
         self._one = read_object(fhe.DeserializePrivateKeyString, self._forms.secret, ones)
         self._half = parameters.share_modulus // 2
         self._zeros = {
-            primes: self._context.MakeCKKSPackedPlaintext(
+            primes: self.context.MakeCKKSPackedPlaintext(
                 [0j], 1, PRIMES - primes, None, ring_dim // 2
             )
             for primes in range(1, PRIMES + 1)
         }
         self._nothing = {primes: self._make_nothing(primes) for primes in range(1, PRIMES + 1)}
-
-    @property
-    def library_seconds(self) -> float:
-        """Seconds spent in OpenFHE's operations so far."""
-        return float(self._context.seconds)
 
     def run_all(self, calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
         """Run them side by side on the threads that there are."""
@@ -77,16 +71,16 @@ class CkksBackend(Backend):
     def make_keys(self, *, automorphism: int | None) -> tuple[bytes, Any, Any, Any]:
         """Draw a key pair; its id becomes OpenFHE's tag."""
         require_own_randomness()
-        pair = self._context.KeyGen()
+        pair = self.context.KeyGen()
         key_id = self._identify(rows_of_object(pair.publicKey, self._forms.public))
         tag = key_id.hex()
         pair.publicKey.SetKeyTag(tag)
         pair.secretKey.SetKeyTag(tag)
         with map_lock:
-            self._context.EvalMultKeyGen(pair.secretKey)
+            self.context.EvalMultKeyGen(pair.secretKey)
             if automorphism is not None:
                 maps: Any = fhe.CryptoContext
-                made = self._context.EvalAutomorphismKeyGen(pair.secretKey, [automorphism])
+                made = self.context.EvalAutomorphismKeyGen(pair.secretKey, [automorphism])
                 if automorphism not in _automorphisms_of(tag):
                     maps.InsertEvalAutomorphismKey(made, tag)
         return key_id, pair.secretKey, pair.publicKey, tag
@@ -95,7 +89,7 @@ class CkksBackend(Backend):
         """Decrypt an encryption of 0 by OpenFHE: what is not 0 is as large as the modulus."""
         zero = self.encrypt_zero(public, primes=PRIMES)
         try:
-            found = self._context.Decrypt(secret, zero).GetCKKSPackedValue()
+            found = self.context.Decrypt(secret, zero).GetCKKSPackedValue()
         except RuntimeError:  # OpenFHE's own estimate of the error is past all bounds
             return False
         return bool(np.abs(np.array(found)).max() < 1.0)
@@ -103,70 +97,70 @@ class CkksBackend(Backend):
     def make_reencryption(self, secret: Any, public: Any) -> Any:
         """Encrypt the secret key to the recipient, as key switching does."""
         require_own_randomness()
-        return self._context.ReKeyGen(secret, public)
+        return self.context.ReKeyGen(secret, public)
 
     # -- encryption
 
     def encrypt(self, public: Any, values: Integers, places: Places) -> Any:
         """Encrypt by `IntBootEncrypt`."""
         require_own_randomness()
-        return self._context.IntBootEncrypt(public, self._share(values, places))
+        return self.context.IntBootEncrypt(public, self._share(values, places))
 
     def encrypt_zero(self, public: Any, *, primes: int) -> Any:
         """Encrypt the plaintext 0."""
         require_own_randomness()
-        return self._context.Encrypt(public, self._zeros[primes])
+        return self.context.Encrypt(public, self._zeros[primes])
 
     def add_values(self, body: Any, values: Integers, places: Places, *, primes: int) -> Any:
         """Add by `IntBootAdd`, to all primes, and drop what is not there."""
         share = self._share(values, places)
         if primes == PRIMES:
-            return self._context.IntBootAdd(body, share)
-        lifted = self._context.IntBootAdd(self._nothing[PRIMES], share)
-        lifted = self._context.Compress(lifted, primes)
+            return self.context.IntBootAdd(body, share)
+        lifted = self.context.IntBootAdd(self._nothing[PRIMES], share)
+        lifted = self.context.Compress(lifted, primes)
         lifted.SetKeyTag(body.GetKeyTag())
-        return self._context.EvalAdd(body, lifted)
+        return self.context.EvalAdd(body, lifted)
 
     # -- arithmetic
 
     def add(self, first: Any, second: Any) -> Any:
         """Add."""
-        return self._context.EvalAdd(first, second)
+        return self.context.EvalAdd(first, second)
 
     def sum(self, bodies: Sequence[Any]) -> Any:
         """Add in place, to a copy of the first."""
         total = bodies[0].Clone()
         for body in bodies[1:]:
-            self._context.EvalAddInPlace(total, body)
+            self.context.EvalAddInPlace(total, body)
         return total
 
     def negate(self, body: Any) -> Any:
         """Negate."""
-        return self._context.EvalNegate(body)
+        return self.context.EvalNegate(body)
 
     def product(self, first: Any, second: Any, *, evaluation: Any, primes: int) -> Any:
         """Multiply, relinearise with the key that OpenFHE's maps hold, and rescale."""
-        return self._context.Rescale(self._context.EvalMult(first, second))
+        return self.context.Rescale(self.context.EvalMult(first, second))
 
     def multiply(self, body: Any, factor: int, *, primes: int) -> Any:
         """Multiply by a number that OpenFHE encodes as just this integer, and rescale."""
         number = factor / 2.0**self.parameters.middle_bits
-        return self._context.Rescale(self._context.EvalMult(body, number))
+        return self.context.Rescale(self.context.EvalMult(body, number))
 
     def automorphism(self, body: Any, *, evaluation: Any, exponent: int) -> Any:
         """Apply it, with the key that OpenFHE's maps hold."""
         maps: Any = fhe.CryptoContext
-        return self._context.EvalAutomorphism(
+        return self.context.EvalAutomorphism(
             body, exponent, maps.GetEvalAutomorphismKeyMap(evaluation)
         )
 
     def drop(self, body: Any, *, primes: int) -> Any:
         """Drop residues."""
-        return self._context.Compress(body, primes)
+        return self.context.Compress(body, primes)
 
     def reencrypt(self, body: Any, key: Any, *, recipient_id: bytes) -> Any:
         """Switch keys."""
-        switched = self._context.ReEncrypt(body, key)
+        switched = self.context.ReEncrypt(body, key)
         switched.SetKeyTag(recipient_id.hex())
         return switched
 
@@ -191,7 +185,7 @@ class CkksBackend(Backend):
         pair = np.zeros((2, len(row)), dtype=np.uint64)
         pair[index] = row
         single = read_object(fhe.DeserializeCiphertextString, self._forms.single, pair)
-        folded = rows_of_object(self._context.IntBootDecrypt(key, single), self._forms.share)
+        folded = rows_of_object(self.context.IntBootDecrypt(key, single), self._forms.share)
         # The other prime's residue is 0, or that of Q/2 where the fold added it.
         modulus = self.parameters.moduli[index]
         back = np.uint64(modulus - self._half % modulus)
@@ -289,8 +283,8 @@ class CkksBackend(Backend):
     def _make_nothing(self, primes: int) -> Any:
         """A ciphertext whose polynomials are 0; what is read is added to it."""
         require_own_randomness()
-        fresh = self._context.Encrypt(self._context.KeyGen().publicKey, self._zeros[primes])
-        return self._context.EvalSub(fresh, fresh)
+        fresh = self.context.Encrypt(self.context.KeyGen().publicKey, self._zeros[primes])
+        return self.context.EvalSub(fresh, fresh)
 
     def _adopt(self, read: Any, tag: str, primes: int) -> Any:
         """The ciphertext in the library's own memory.
@@ -300,7 +294,7 @@ class CkksBackend(Backend):
         """
         nothing = self._nothing[primes]
         read.SetKeyTag(nothing.GetKeyTag())
-        adopted = self._context.EvalAdd(nothing, read)
+        adopted = self.context.EvalAdd(nothing, read)
         adopted.SetKeyTag(tag)
         return adopted
 
