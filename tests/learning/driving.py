@@ -233,15 +233,14 @@ class World:
             split(report, seed=seed, context=b"report")
             for report, seed in zip(reports, seeds, strict=True)
         ]
-        encrypted = [
-            self.opener.encrypt_pads(
-                np.concatenate(pads),
-                places=arrangement.places[:count].reshape(-1),
-                multiple=self.plan.report_multiple,
-                scale=1.0,
-            )
-            for arrangement in (gram.left_places, gram.right_places)
-        ]
+        encrypted = self.opener.encrypt_pads(
+            [
+                (np.concatenate(pads), arrangement.places[:count].reshape(-1))
+                for arrangement in (gram.left_places, gram.right_places)
+            ],
+            multiple=self.plan.report_multiple,
+            scale=1.0,
+        )
         own = (np.concatenate(pads).reshape(1, -1),)
         return self.drive(
             run_fold(self.ring, self.plan, reports=np.stack(shares), boxes=(b"",) * count),

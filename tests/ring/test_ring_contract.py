@@ -24,7 +24,6 @@ from helba.ring import (
     Opener,
     Rearrangement,
     Ring,
-    choose_parameters,
     insecure_parameters,
     make_keys,
     make_reencryption_key,
@@ -127,34 +126,6 @@ def test_automorphism_moves_coefficients_and_changes_signs(parties, primes):
     assert worst(parties.read(turned, parties.everywhere), exact) <= turned.error_bound
 
 
-def test_shrinking_spends_a_prime_and_keeps_the_numbers(parties):
-    values, factor = draw(np.random.default_rng(5), 8), (1 << 47) + 12345
-    made = parties.ring.shrink(encrypt(parties, values, np.arange(8)), factor=factor)
-    assert made.primes == 2
-    prime = parties.parameters.moduli[2]
-    exact = [int(each) * factor / prime for each in values]
-    assert worst(parties.read(made, np.arange(8)), exact) <= made.error_bound
-    numbers = [float(each) / made.scale for each in parties.read(made, np.arange(8))]
-    assert worst(numbers, values) <= made.value_error * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("middle_bits", [49, 51])
-@pytest.mark.parametrize("primes", [2, 3])
-def test_shrinking_by_the_largest_factors_keeps_to_its_error(backend, middle_bits, primes):
-    parameters = choose_parameters(middle_bits=middle_bits)
-    keys = make_keys(parameters, backend=backend)
-    ring = Ring(keys.public, evaluation_key=keys.evaluation)
-    opener = Opener(keys.secret, public_key=keys.public)
-    prime = parameters.moduli[primes - 1]
-    bits = 90 if primes == 3 else 52
-    made = ring.encrypt([(1 << bits) - 1], places=[0], scale=1.0, peak=2.0**bits, primes=primes)
-    for below in (1, 2, 3, 12345, 1 << 20):
-        shrunk = ring.shrink(made, factor=prime - below)
-        exact = ((1 << bits) - 1) * (prime - below) // prime
-        (found,) = opener.decrypt(shrunk, places=[0])
-        assert abs(int(found) - exact) <= shrunk.error_bound
-
-
 @pytest.mark.parametrize("to_user", [False, True])
 def test_opening_gives_shares_of_the_value_modulo_a_power_of_two(parties, to_user):
     values, bits = draw(np.random.default_rng(6), 30, bits=50), 45
@@ -234,8 +205,8 @@ def test_inputs_as_shares_become_a_ciphertext_of_the_inputs(parties):
         seed = draw_seed()
         share = split(values, seed=seed, context=b"ask")
         pads = expand_pad(seed, count=60, context=b"ask")
-        encrypted = parties.opener.encrypt_pads(
-            pads, places=places, multiple=multiple, scale=2.0**31, primes=primes
+        (encrypted,) = parties.opener.encrypt_pads(
+            [(pads, places)], multiple=multiple, scale=2.0**31, primes=primes
         )
         made = parties.ring.add_shares(
             encrypted, share, places=places, multiple=multiple, peak=2.0**20
@@ -257,8 +228,6 @@ def test_levels_that_are_spent_are_refused(parties):
     low = encrypt(parties, [1], [0], primes=1)
     with pytest.raises(LevelsExhausted, match="needs 2 primes, got a ciphertext with 1 prime"):
         parties.ring.product(low, low)
-    with pytest.raises(LevelsExhausted):
-        parties.ring.shrink(low, factor=5)
     with pytest.raises(LevelsExhausted, match="expected 2 primes, got a ciphertext with 1 prime"):
         parties.ring.drop(low, primes=2)
 
@@ -278,7 +247,7 @@ def test_numbers_of_primes_that_no_ciphertext_has_are_refused(parties, primes):
     with pytest.raises(InvalidInput, match="primes"):
         encrypt(parties, [1], [0], primes=primes)
     with pytest.raises(InvalidInput, match="primes"):
-        parties.opener.encrypt_pads([1], places=[0], multiple=1, scale=1.0, primes=primes)
+        parties.opener.encrypt_pads([([1], [0])], multiple=1, scale=1.0, primes=primes)
     with pytest.raises(InvalidInput, match="primes"):
         parties.ring.drop(encrypt(parties, [1], [0]), primes=primes)
 
@@ -307,7 +276,7 @@ def test_numbers_that_would_go_around_the_modulus_of_shares_are_refused(parties)
     replies = parties.opener.reopen(share, rearrangements=larger)
     with pytest.raises(OutOfRange, match="do not fit 2 primes"):
         parties.ring.reopen(mask, replies, rearrangements=larger)
-    pads = parties.opener.encrypt_pads([5], places=[0], multiple=1 << 60, scale=1.0)
+    (pads,) = parties.opener.encrypt_pads([([5], [0])], multiple=1 << 60, scale=1.0)
     with pytest.raises(OutOfRange, match="do not fit 2 primes"):
         parties.ring.add_shares(pads, [7], places=[0], multiple=1 << 60, peak=2.0**52)
 
@@ -334,8 +303,6 @@ def test_values_past_their_announced_bound_are_refused_unquoted(parties):
     assert "123456789" not in str(caught.value)
     with pytest.raises(InvalidInput):  # whose size does not fit 64 bits
         encrypt(parties, np.array([-(2**63)]), [0], peak=1.0)
-    with pytest.raises(InvalidInput):
-        parties.ring.add_values(encrypt(parties, [1], [0]), [100], places=[0], peak=10.0)
     with pytest.raises(InvalidInput, match="of norm 4 at most"):
         parties.ring.encrypt([3, 3], places=[0, 1], scale=1.0, peak=3.0, norm=4.0)
 
@@ -406,7 +373,7 @@ def test_shares_must_be_those_of_the_pads(parties):
     seed = draw_seed()
     share = split([1, 2, 3], seed=seed, context=b"")
     pads = expand_pad(seed, count=3, context=b"")
-    made = parties.opener.encrypt_pads(pads, places=[0, 1, 2], multiple=4, scale=4.0)
+    (made,) = parties.opener.encrypt_pads([(pads, [0, 1, 2])], multiple=4, scale=4.0)
     options = {"multiple": 4, "peak": 8.0}
     for shares, places in ((share[:1], [0]), (share[:2], [0, 1, 2]), (share[:1], [0, 1, 2])):
         with pytest.raises(InvalidInput, match="one for each of the 3 pads"):
@@ -419,7 +386,7 @@ def test_shares_must_be_those_of_the_pads(parties):
     with pytest.raises(InvalidInput, match="multiple"):
         parties.ring.add_shares(made, share, places=[0, 1, 2], multiple=-3, peak=8.0)
     with pytest.raises(InvalidInput, match="multiple"):
-        parties.opener.encrypt_pads(pads, places=[0, 1, 2], multiple=0, scale=4.0)
+        parties.opener.encrypt_pads([(pads, [0, 1, 2])], multiple=0, scale=4.0)
 
 
 def test_fresh_ciphertexts_are_not_opened_whole(parties):

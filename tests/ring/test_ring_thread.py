@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from helba.ring import insecure_parameters
+from helba.ring.keygen import find_backend
 
 PLACES = np.arange(4)
 VALUES = np.array([1, -2, 3, 1 << 40])
@@ -224,10 +225,9 @@ def test_forked_child_is_told_so_and_does_not_wait_for_helpers():
 @pytest.mark.ckks
 def test_threads_encrypt_with_randomness_of_their_own() -> None:
     """Two generators that began alike would make the same second polynomial at the same count."""
-    from helba.ring.ckks.backend import open_backend
     from helba.ring.ckks.form import rows_of_object
 
-    backend = open_backend(insecure_parameters(9))
+    backend = find_backend("openfhe", insecure_parameters(9))
     _, secret, public, _ = backend.make_keys(automorphism=None)
     rows: dict[int, list[bytes]] = {number: [] for number in range(4)}
 

@@ -187,9 +187,7 @@ class OpenerParty:
                 for arrangement in (gram.left_places, gram.right_places)
             ]
             multiple, scale, primes = plan.report_multiple, 1.0, PRIMES
-        found = self._opener.encrypt_pads_each(
-            groups, multiple=multiple, scale=scale, primes=primes
-        )
+        found = self._opener.encrypt_pads(groups, multiple=multiple, scale=scale, primes=primes)
         self._keep(message.task, task)
         return Pads(task=message.task, pads=tuple(found), signs=task.signs)
 

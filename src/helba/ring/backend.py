@@ -69,10 +69,6 @@ class Backend(ABC):
     # -- arithmetic
 
     @abstractmethod
-    def add(self, first: Any, second: Any) -> Any:
-        """Return the sum of two bodies with equally many primes."""
-
-    @abstractmethod
     def sum(self, bodies: Sequence[Any]) -> Any:
         """Return the sum of one or more bodies with equally many primes."""
 
@@ -83,10 +79,6 @@ class Backend(ABC):
     @abstractmethod
     def product(self, first: Any, second: Any, *, evaluation: Any, primes: int) -> Any:
         """Return the product modulo X^N + 1, relinearised, divided by the last prime."""
-
-    @abstractmethod
-    def multiply(self, body: Any, factor: int, *, primes: int) -> Any:
-        """Return `factor` times the body, divided by the last prime."""
 
     @abstractmethod
     def automorphism(self, body: Any, *, evaluation: Any, exponent: int) -> Any:

@@ -44,11 +44,6 @@ class Ciphertext:
         return DEVIATIONS * self.noise
 
     @property
-    def value_error(self) -> float:
-        """The same in units of the numbers."""
-        return self.error_bound / self.scale
-
-    @property
     def is_masked(self) -> bool:
         """True for an encrypted share, whose integers are uniform modulo the first two primes."""
         return self.bound.peak == float(self.parameters.share_modulus // 2)
@@ -127,10 +122,7 @@ def describe_fresh(public_key: PublicKey, *, bound: Bound) -> Ciphertext:
 def describe_share(
     public_key: PublicKey, *, count: int, scale: float = 1.0, primes: int = PRIMES
 ) -> Ciphertext:
-    """Return the public side of a share of `count` numbers that the opener encrypted.
-
-    A server that reads one expects just this (`like` of `helba.ring.wire`).
-    """
+    """Return the public side of a share of `count` numbers that the opener encrypted."""
     half = float(public_key.parameters.share_modulus // 2)
     fresh = describe_fresh(public_key, bound=Bound.of(peak=half, count=count))
     return replace(fresh, primes=primes).with_scale(scale)

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from functools import lru_cache
 
 from helba.errors import InvalidInput, WrongVector, require_choice
 from helba.extras import missing_openfhe
 from helba.ring.backend import Backend
 from helba.ring.key import EvaluationKey, KeyPair, PublicKey, ReencryptionKey, SecretKey
 from helba.ring.parameters import RingParameters
+from helba.ring.simulate import SimulatedBackend
 
 BACKENDS = ("openfhe", "simulate")
 
 
 def find_backend(name: str, parameters: RingParameters, *, seed: int | None = None) -> Backend:
-    """Return the backend of that name; OpenFHE is loaded when it is first asked for.
+    """Return the backend of that name, the same one every time.
 
     With a `seed` the simulator is a new one, with that noise; OpenFHE takes none. `MissingPackage`
     where OpenFHE cannot be loaded.
     """
     require_choice("backend", name, BACKENDS)
-    backend: Backend
-    if name == "simulate":
-        module = import_module("helba.ring.simulate")
-        if seed is not None:
-            backend = module.SimulatedBackend(parameters, seed=seed)
-        else:
-            backend = module.simulate_backend(parameters)
-        return backend
-    if seed is not None:
+    if seed is None:
+        return _open_backend(name, parameters)
+    if name != "simulate":
         raise InvalidInput("seed", seed, "none: encryption is never seeded, only the simulator is")
+    return SimulatedBackend(parameters, seed=seed)
+
+
+@lru_cache(maxsize=16)
+def _open_backend(name: str, parameters: RingParameters) -> Backend:
+    if name == "simulate":
+        return SimulatedBackend(parameters)
     try:
-        module = import_module("helba.ring.ckks.backend")
+        from helba.ring.ckks.backend import CkksBackend  # it loads OpenFHE
     except ImportError as error:
         raise missing_openfhe(error) from error
-    backend = module.open_backend(parameters)
-    return backend
+    return CkksBackend(parameters)
 
 
 def make_keys(

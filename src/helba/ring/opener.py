@@ -60,7 +60,6 @@ class Opener:
             add_modulo(opening.masked, part, moduli),
             places=places,
             parameters=self.parameters,
-            name=opening.name,
         )
 
     def add_noise(self, share: Share, *, deviation: float) -> Share:
@@ -84,14 +83,6 @@ class Opener:
         return self.run_all(calls)
 
     def encrypt_pads(
-        self, pads: Any, *, places: Any, multiple: int, scale: float, primes: int = PRIMES
-    ) -> Ciphertext:
-        """Encrypt pads of inputs, times `multiple`, at their places; see `Ring.add_shares`."""
-        return self.encrypt_pads_each(
-            [(pads, places)], multiple=multiple, scale=scale, primes=primes
-        )[0]
-
-    def encrypt_pads_each(
         self,
         parts: Sequence[tuple[Any, Any]],
         *,

@@ -24,7 +24,7 @@ from helba.errors import (
     require_whole,
 )
 from helba.randomness import Draw, draw_bytes
-from helba.ring.ciphertext import Ciphertext, count_primes, describe_fresh
+from helba.ring.ciphertext import Ciphertext, count_primes, describe_fresh, describe_share
 from helba.ring.key import EvaluationKey, PublicKey, Recipient
 from helba.ring.noise import (
     Bound,
@@ -32,7 +32,6 @@ from helba.ring.noise import (
     product_bound,
     product_noise,
     reencryption_noise,
-    rounding_noise,
     switching_noise,
 )
 from helba.ring.parameters import PRIMES, RingParameters
@@ -52,7 +51,7 @@ from helba.ring.sharing.reopening import (
     describe_reopened,
     require_reopenable,
 )
-from helba.ring.sharing.share import NAME_BYTES, Carried, Mask, Opening
+from helba.ring.sharing.share import NAME_BYTES, Mask, Opening
 
 _Result = TypeVar("_Result")
 SCALE_TOLERANCE = 2.0**-50  # what two scales may differ by, relatively, and still be added
@@ -105,8 +104,11 @@ class Ring:
         being quoted.
         """
         require_whole("primes", primes, least=1, most=PRIMES)
-        places, integers = self._checked_values(values, places=places, peak=peak)
-        if norm is not None and _norm_of(integers) > norm * (1.0 + SCALE_TOLERANCE):
+        places, integers = self._checked_values(values, places=places)
+        if largest_of(integers) > peak:
+            raise InvalidInput("values", "a larger one", f"at most {peak:g} in size, as announced")
+        length = float(np.linalg.norm(integers.astype(np.float64)))
+        if norm is not None and length > norm * (1.0 + SCALE_TOLERANCE):
             raise InvalidInput("values", "longer ones", f"of norm {norm:g} at most, as announced")
         bound = Bound.of(peak=peak, norm=norm, count=len(places))
         fresh = describe_fresh(self.public_key, bound=bound).with_scale(scale)
@@ -116,16 +118,13 @@ class Ring:
         body = self._backend.encrypt(self.public_key.payload, integers, places)
         return self.drop(replace(fresh, body=body), primes=primes)
 
-    def add_values(
-        self, ciphertext: Ciphertext, values: Any, *, places: Any, peak: float | None = None
-    ) -> Ciphertext:
-        """Add public integers at `places`; they count as `peak` in size, or as they are."""
+    def add_values(self, ciphertext: Ciphertext, values: Any, *, places: Any) -> Ciphertext:
+        """Add public integers at `places`."""
         self._require_own(ciphertext)
-        if peak is None:
-            peak = float(largest_of(as_integers(values)))
+        places, integers = self._checked_values(values, places=places)
+        peak = float(largest_of(integers))
         if not peak < self._liftable:
             raise InvalidInput("values", "a larger one", "below half of the first two primes")
-        places, integers = self._checked_values(values, places=places, peak=peak)
         added = Bound.of(peak=peak, count=len(places))
         made = replace(
             ciphertext, bound=ciphertext.bound.plus(added, most=self.parameters.ring_dim)
@@ -194,7 +193,12 @@ class Ring:
         evaluation = self._require_evaluation()
         self._require_own(first)
         self._require_own(second)
-        primes = self._require_prime(min(first.primes, second.primes), "a product")
+        primes = min(first.primes, second.primes)
+        if primes < 2:
+            left = count_primes(primes)
+            raise LevelsExhausted(
+                f"a product needs 2 primes, got a ciphertext with {left}: reopen it"
+            )
         first, second = self.drop(first, primes=primes), self.drop(second, primes=primes)
         noise = product_noise(
             first.operand,
@@ -220,27 +224,6 @@ class Ring:
         body = self._backend.product(
             first.body, second.body, evaluation=evaluation.payload, primes=primes
         )
-        return replace(made, body=body)
-
-    def shrink(self, ciphertext: Ciphertext, *, factor: int) -> Ciphertext:
-        """Multiply by a public whole number and divide by the last prime, which is spent.
-
-        The numbers stay what they are: the scale follows.
-        """
-        self._require_own(ciphertext)
-        primes = self._require_prime(ciphertext.primes, "to shrink")
-        prime = self.parameters.moduli[primes - 1]
-        require_whole("factor", factor, least=1, most=prime - 1)
-        ratio, rounded = factor / prime, rounding_noise(self.parameters)
-        made = replace(
-            ciphertext,
-            primes=primes - 1,
-            scale=ciphertext.scale * ratio,
-            bound=ciphertext.bound.scaled(ratio),
-            noise=math.hypot(ciphertext.noise * ratio, rounded),
-            computed=math.hypot(ciphertext.computed * ratio, rounded),
-        ).require_room()
-        body = self._backend.multiply(ciphertext.body, factor, primes=primes)
         return replace(made, body=body)
 
     def automorphism(self, ciphertext: Ciphertext) -> Ciphertext:
@@ -297,32 +280,21 @@ class Ring:
             calls.append(partial(backend.reencrypt, body, key.payload, recipient_id=public.key_id))
             noise = math.hypot(noise, reencryption_noise(self.parameters, primes=primes))
         zero, *switched = backend.run_all(calls)
-        body = backend.add(switched[0] if switched else body, zero)
+        body = backend.sum([*(switched or [body]), zero])
         noise = math.hypot(noise, encryption_noise(self.parameters))
-        replace(ciphertext, noise=noise).require_room()
+        carried = replace(ciphertext, body=None, noise=noise).require_room()
         moduli = self.parameters.moduli[:primes]
         first, second = self._backend.split(body, places, primes=primes)
         mask = draw_residues(moduli, len(places), draw=self.draw)
-        name = self.draw(NAME_BYTES)
         opening = Opening(
-            name=name,
+            name=self.draw(NAME_BYTES),
             parameters=self.parameters,
             key_id=public.key_id,
             primes=primes,
             second=second,
             masked=add_modulo(first, mask, moduli),
         )
-        carried = Carried(
-            parameters=self.parameters,
-            key_id=ciphertext.key_id,
-            scale=ciphertext.scale,
-            bound=ciphertext.bound,
-            noise=noise,
-            failure=ciphertext.failure,
-        )
-        return opening, Mask(
-            mask, places=places, parameters=self.parameters, name=name, carried=carried
-        )
+        return opening, Mask(mask, places=places, parameters=self.parameters, carried=carried)
 
     def reopen(
         self,
@@ -348,14 +320,12 @@ class Ring:
             raise InvalidInput("replies", len(replies), f"{len(rearrangements)}, one for each")
         for reply in replies:
             self._require_own(reply)
-            if reply.primes != PRIMES:
-                raise WrongVector(f"a reply has {PRIMES} primes, not {reply.primes}")
         carried = mask.carried
         if carried.key_id != self.public_key.key_id:
             raise WrongVector("the mask belongs to another key")
         require_reopenable(mask, rearrangements)
         for reply, each in zip(replies, rearrangements, strict=True):
-            if not reply.is_masked or reply.bound.count != len(each.targets):
+            if reply != describe_share(self.public_key, count=len(each.targets)):
                 raise WrongVector(
                     f"expected the opener's encryption of {len(each.targets)} shares, got another "
                     "ciphertext"
@@ -386,15 +356,16 @@ class Ring:
         """
         self._require_own(pads)
         require_whole("multiple", multiple, least=1, most=MOST_MULTIPLE)
-        if not pads.is_masked:
+        count, scale, primes = pads.bound.count, pads.scale, pads.primes
+        if pads != describe_share(self.public_key, count=count, scale=scale, primes=primes):
             raise WrongVector("expected the opener's encryption of pads, got another ciphertext")
         places = checked_places(places, parameters=self.parameters)
         numbers = as_integers(shares).astype(object)
-        if not len(numbers) == len(places) == pads.bound.count:
+        if not len(numbers) == len(places) == count:
             raise InvalidInput(
                 "shares",
                 f"{len(numbers)} for {len(places)} places",
-                f"one for each of the {pads.bound.count} pads",
+                f"one for each of the {count} pads",
             )
         if min(numbers) < 0 or max(numbers) >= SHARE_MODULUS:
             raise InvalidInput("shares", "one outside", "from 0 to 2^96 - 1")
@@ -415,13 +386,11 @@ class Ring:
         """Integers below it are lifted from two primes to three without fail; see `reopening`."""
         return self.parameters.share_modulus / 2 * (1.0 - LIFT_MARGIN)
 
-    def _checked_values(self, values: Any, *, places: Any, peak: float) -> tuple[Places, Integers]:
+    def _checked_values(self, values: Any, *, places: Any) -> tuple[Places, Integers]:
         places = checked_places(places, parameters=self.parameters)
         integers = as_integers(values)
         if len(integers) != len(places):
             raise InvalidInput("values", f"{len(integers)} of them", f"{len(places)}, one a place")
-        if largest_of(integers) > peak:
-            raise InvalidInput("values", "a larger one", f"at most {peak:g} in size, as announced")
         return places, integers
 
     def _require_own(self, ciphertext: Ciphertext) -> None:
@@ -436,13 +405,3 @@ class Ring:
         if self.evaluation_key is None:
             raise MissingKey("this needs the evaluation key, which this ring was not given")
         return self.evaluation_key
-
-    def _require_prime(self, primes: int, what: str) -> int:
-        if primes < 2:
-            left = count_primes(primes)
-            raise LevelsExhausted(f"{what} needs 2 primes, got a ciphertext with {left}: reopen it")
-        return primes
-
-
-def _norm_of(integers: Integers) -> float:
-    return float(np.linalg.norm(integers.astype(np.float64)))

@@ -16,7 +16,7 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,10 @@ from helba.ring.parameters import RingParameters
 from helba.ring.sharing.integer import Integers, Residues, largest_of, residues_of
 from helba.ring.sharing.place import Places
 
+_HEAD = struct.Struct("<Bd")  # how numbers are written, and the noise
 _COUNT = struct.Struct("<I")
-_NOISE = struct.Struct("<d")
-_HEAD_BYTES = 1 + _NOISE.size
-_EXACT_BYTES = 24  # of an integer modulo the share modulus, with its sign
+_DENSE, _WIDE, _NARROW = 0, 1, 2
+_NUMBER_BYTES = {_DENSE: 8, _WIDE: 24, _NARROW: 8}  # 24: modulo the share modulus, with a sign
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,16 +82,6 @@ class _Dense:
         return values
 
 
-NOTHING: Integers = np.zeros(0, dtype=np.int64)
-NOWHERE: Places = np.zeros(0, dtype=np.intp)
-
-
-@lru_cache(maxsize=16)
-def simulate_backend(parameters: RingParameters) -> SimulatedBackend:
-    """Return the simulator of these parameters, the same one every time."""
-    return SimulatedBackend(parameters)
-
-
 class SimulatedBackend(Backend):
     """Polynomials in the clear; `seed` fixes the noise, and so which way ties go."""
 
@@ -130,17 +120,21 @@ class SimulatedBackend(Backend):
 
     def encrypt_zero(self, public: Any, *, primes: int) -> Any:
         """Keep nothing but its error."""
-        return self._exact(NOTHING, NOWHERE, noise=encryption_noise(self.parameters))
+        nothing, nowhere = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.intp)
+        return self._exact(nothing, nowhere, noise=encryption_noise(self.parameters))
 
     def add_values(self, body: Any, values: Integers, places: Places, *, primes: int) -> Any:
         """Add the integers, centred modulo the first two primes."""
-        added = self.add(body, self._exact(values, places, noise=0.0))
+        added = self._add(body, self._exact(values, places, noise=0.0))
         return self.drop(added, primes=primes)
 
     # -- arithmetic
 
-    def add(self, first: Any, second: Any) -> Any:
-        """Add; errors as if they were independent."""
+    def sum(self, bodies: Sequence[Any]) -> Any:
+        """Add one after the other; errors as if they were independent."""
+        return reduce(self._add, bodies)
+
+    def _add(self, first: _Exact | _Dense, second: _Exact | _Dense) -> _Exact | _Dense:
         noise = math.hypot(first.noise, second.noise)
         if isinstance(second, _Exact) and not len(second.places):
             return replace(first, noise=noise)
@@ -155,18 +149,11 @@ class SimulatedBackend(Backend):
             total[np.searchsorted(places, each.places)] += each.values
         return _Exact(total, places, self._degree, noise)
 
-    def sum(self, bodies: Sequence[Any]) -> Any:
-        """Add one after the other."""
-        total = bodies[0]
-        for body in bodies[1:]:
-            total = self.add(total, body)
-        return total
-
     def negate(self, body: Any) -> Any:
         """Negate."""
         if isinstance(body, _Exact):
-            return _Exact(-body.values, body.places, self._degree, body.noise)
-        return _Dense(-body.coefficients, body.noise)
+            return replace(body, values=-body.values)
+        return replace(body, coefficients=-body.coefficients)
 
     def product(self, first: Any, second: Any, *, evaluation: Any, primes: int) -> Any:
         """Convolve, and divide by the last prime."""
@@ -182,16 +169,9 @@ class SimulatedBackend(Backend):
             math.sqrt(self._degree) * left.noise * right.noise,
             switching_noise(self.parameters, primes=primes),
         )
-        return self._divide(coefficients, noise, primes=primes)
-
-    def multiply(self, body: Any, factor: int, *, primes: int) -> Any:
-        """Multiply, and divide by the last prime."""
-        if isinstance(body, _Exact):
-            prime = self.parameters.moduli[primes - 1]
-            values = (2 * body.values.astype(object) * factor + prime) // (2 * prime)
-            noise = math.hypot(body.noise * factor / prime, rounding_noise(self.parameters))
-            return _Exact(values, body.places, self._degree, noise)
-        return self._divide(body.coefficients * factor, body.noise * factor, primes=primes)
+        prime = self.parameters.moduli[primes - 1]
+        coefficients /= prime
+        return _Dense(coefficients, math.hypot(noise / prime, rounding_noise(self.parameters)))
 
     def automorphism(self, body: Any, *, evaluation: Any, exponent: int) -> Any:
         """Send X^i to X^(i exponent), whose sign changes each time it goes around."""
@@ -235,65 +215,56 @@ class SimulatedBackend(Backend):
         if kind != "ciphertext":
             return bytes(payload)
         if isinstance(payload, _Dense):
-            coefficients: bytes = payload.coefficients.astype("<f8").tobytes()
-            return b"\x00" + _NOISE.pack(payload.noise) + coefficients
+            return _HEAD.pack(_DENSE, payload.noise) + payload.coefficients.astype("<f8").tobytes()
         if payload.values.dtype == object:
-            mark, numbers = b"\x01", b"".join(map(_dump_wide, payload.values))
+            kind_of, numbers = _WIDE, b"".join(map(_dump_wide, payload.values))
         else:
-            mark, numbers = b"\x02", payload.values.astype("<i8").tobytes()
-        places: bytes = payload.places.astype("<u4").tobytes()
-        count = _COUNT.pack(len(payload.places))
-        return mark + _NOISE.pack(payload.noise) + count + places + numbers
+            kind_of, numbers = _NARROW, payload.values.astype("<i8").tobytes()
+        head = _HEAD.pack(kind_of, payload.noise) + _COUNT.pack(len(payload.places))
+        return b"".join([head, payload.places.astype("<u4").tobytes(), numbers])
 
     def load(
-        self,
-        kind: str,
-        data: memoryview,
-        *,
-        primes: int,
-        key_id: bytes,
-        automorphism: int | None,
+        self, kind: str, data: memoryview, *, primes: int, key_id: bytes, automorphism: int | None
     ) -> Any:
         """Return what was dumped, or raise `DamagedData`."""
-        if kind != "ciphertext":
-            size = KEY_ID_BYTES * (2 if kind == "re-encryption key" else 1)
-            if len(data) != size or bytes(data[:KEY_ID_BYTES]) != key_id:
-                raise DamagedData(f"the simulated {kind} does not have the name that it claims")
-            return bytes(data)
-        if len(data) < _HEAD_BYTES:
-            raise DamagedData("the simulated ciphertext has another length")
-        (noise,) = _NOISE.unpack_from(data, 1)
-        if not (math.isfinite(noise) and noise >= 0):
-            raise DamagedData("the simulated ciphertext has no noise that makes sense")
-        if data[0] in (1, 2):
-            return self._load_exact(data[_HEAD_BYTES:], noise, wide=data[0] == 1)
-        if data[0] != 0 or len(data) != _HEAD_BYTES + 8 * self._degree:
-            raise DamagedData("the simulated ciphertext has another length")
-        coefficients = np.frombuffer(data[_HEAD_BYTES:], dtype="<f8").astype(np.float64)
-        if not np.isfinite(coefficients).all():
-            raise DamagedData("a simulated coefficient is not finite")
-        return _Dense(coefficients, noise)
+        if kind == "ciphertext":
+            return self._load_body(data)
+        size = KEY_ID_BYTES * (2 if kind == "re-encryption key" else 1)
+        if len(data) != size or bytes(data[:KEY_ID_BYTES]) != key_id:
+            raise DamagedData(f"the simulated {kind} does not have the name that it claims")
+        return bytes(data)
 
-    def _load_exact(self, data: memoryview, noise: float, *, wide: bool) -> _Exact:
-        if len(data) < _COUNT.size:
-            raise DamagedData("the simulated ciphertext has another length")
-        (count,) = _COUNT.unpack_from(data)
-        size = _EXACT_BYTES if wide else 8
-        if count > self._degree or len(data) != _COUNT.size + count * (4 + size):
-            raise DamagedData("the simulated ciphertext has another length")
-        start = _COUNT.size + 4 * count
-        places = np.frombuffer(data[_COUNT.size : start], dtype="<u4").astype(np.intp)
-        outside = (places >= self._degree).any()
-        if outside or (count and np.bincount(places).max() > 1):
+    def _load_body(self, data: memoryview) -> _Exact | _Dense:
+        degree, wrong_length = self._degree, "the simulated ciphertext has another length"
+        if len(data) < _HEAD.size + _COUNT.size:
+            raise DamagedData(wrong_length)
+        mark, noise = _HEAD.unpack_from(data)
+        if mark not in _NUMBER_BYTES or not (math.isfinite(noise) and noise >= 0):
+            raise DamagedData("the simulated ciphertext has no kind or noise that makes sense")
+        size, rest = _NUMBER_BYTES[mark], data[_HEAD.size :]
+        if mark == _DENSE:
+            if len(rest) != degree * size:
+                raise DamagedData(wrong_length)
+            coefficients = np.frombuffer(rest, dtype="<f8").astype(np.float64)
+            if not np.isfinite(coefficients).all():
+                raise DamagedData("a simulated coefficient is not finite")
+            return _Dense(coefficients, noise)
+        (count,) = _COUNT.unpack_from(rest)
+        if count > degree or len(rest) != _COUNT.size + count * (4 + size):
+            raise DamagedData(wrong_length)
+        places = np.frombuffer(rest, dtype="<u4", count=count, offset=4).astype(np.intp)
+        if (places >= degree).any() or len(np.unique(places)) < count:
             raise DamagedData("the places of a simulated ciphertext are not distinct")
-        if not wide:
-            narrow = np.frombuffer(data[start:], dtype="<i8").astype(np.int64)
-            return _Exact(narrow, places, self._degree, noise)
-        values = np.empty(count, dtype=object)
-        for index in range(count):
-            piece = data[start + index * size : start + (index + 1) * size]
-            values[index] = int.from_bytes(piece, "little", signed=True)
-        return _Exact(values, places, self._degree, noise)
+        numbers = rest[_COUNT.size + 4 * count :]
+        if mark == _NARROW:
+            values = np.frombuffer(numbers, dtype="<i8").astype(np.int64)
+        else:
+            pieces = [
+                bytes(numbers[start : start + size]) for start in range(0, count * size, size)
+            ]
+            wide = [int.from_bytes(piece, "little", signed=True) for piece in pieces]
+            values = np.array(wide, dtype=object)
+        return _Exact(values, places, degree, noise)
 
     # -- parts
 
@@ -302,20 +273,11 @@ class SimulatedBackend(Backend):
         return self.parameters.ring_dim
 
     def _exact(self, values: Integers, places: Places, *, noise: float) -> _Exact:
-        return _Exact(self._centred(values), places, self._degree, noise)
-
-    def _divide(self, coefficients: NDArray[np.float64], noise: float, *, primes: int) -> _Dense:
-        """The quotient by the last prime; `coefficients` are the caller's to give away."""
-        prime = self.parameters.moduli[primes - 1]
-        coefficients /= prime
-        return _Dense(coefficients, math.hypot(noise / prime, rounding_noise(self.parameters)))
-
-    def _centred(self, values: Integers) -> Integers:
-        if values.dtype != object:
-            return values  # int64 is far below the modulus
-        modulus = self.parameters.share_modulus
-        residues = values % modulus
-        return np.where(residues > modulus // 2, residues - modulus, residues)
+        if values.dtype == object:  # int64 is far below the modulus
+            modulus = self.parameters.share_modulus
+            residues = values % modulus
+            values = np.where(residues > modulus // 2, residues - modulus, residues)
+        return _Exact(values, places, self._degree, noise)
 
 
 def _addable(values: Integers) -> Integers:
@@ -324,7 +286,7 @@ def _addable(values: Integers) -> Integers:
 
 
 def _dump_wide(value: Any) -> bytes:
-    return int(value).to_bytes(_EXACT_BYTES, "little", signed=True)
+    return int(value).to_bytes(_NUMBER_BYTES[_WIDE], "little", signed=True)
 
 
 def _whole(values: NDArray[np.float64]) -> Integers:

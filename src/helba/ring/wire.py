@@ -10,7 +10,8 @@ failure raises `DamagedData` with one line that quotes nothing of the payload.
 
 A reader knows the ring it expects, and what bytes claim decides neither which context is set up nor
 how much memory is taken. What a ciphertext claims of its scale, bounds and noise is the sender's
-word: whoever reads one from a stranger says what it must be (`like`).
+word: whoever reads one from a stranger compares it with one that claims what it must (`==` compares
+all but the polynomials).
 """
 
 from __future__ import annotations
@@ -91,13 +92,8 @@ def dump_ciphertext(ciphertext: Ciphertext, *, backend: Backend) -> bytes:
     )
 
 
-def load_ciphertext(
-    data: bytes | memoryview, *, public_key: PublicKey, like: Ciphertext | None = None
-) -> Ciphertext:
-    """Return a ciphertext under `public_key`, or raise `DamagedData`.
-
-    With `like`, its primes, scale, bounds and noise must be just those.
-    """
+def load_ciphertext(data: bytes | memoryview, *, public_key: PublicKey) -> Ciphertext:
+    """Return a ciphertext under `public_key`, or raise `DamagedData`."""
     backend = public_key.backend
     head, payload = _unseal(data, kind="ciphertext", backend=backend)
     head.require_key(public_key.key_id)
@@ -122,8 +118,6 @@ def load_ciphertext(
         computed=computed,
         failure=failure,
     )
-    if like is not None and found != like:
-        raise DamagedData("the ciphertext's scale, bounds or primes are not those expected")
     if not found.has_room:
         raise DamagedData("the ciphertext's bounds do not fit its primes")
     body = backend.load(

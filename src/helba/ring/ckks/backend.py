@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,12 +33,6 @@ from helba.ring.sharing.packing import pack_rows, unpack_rows
 from helba.ring.sharing.place import Places
 
 _Result = TypeVar("_Result")
-
-
-@lru_cache(maxsize=16)
-def open_backend(parameters: RingParameters) -> CkksBackend:
-    """Return the backend of these parameters, the same one every time."""
-    return CkksBackend(parameters)
 
 
 class CkksBackend(Backend):
@@ -79,10 +73,7 @@ class CkksBackend(Backend):
         with map_lock:
             self.context.EvalMultKeyGen(pair.secretKey)
             if automorphism is not None:
-                maps: Any = fhe.CryptoContext
-                made = self.context.EvalAutomorphismKeyGen(pair.secretKey, [automorphism])
-                if automorphism not in _automorphisms_of(tag):
-                    maps.InsertEvalAutomorphismKey(made, tag)
+                self.context.EvalAutomorphismKeyGen(pair.secretKey, [automorphism])
         return key_id, pair.secretKey, pair.publicKey, tag
 
     def is_pair(self, secret: Any, public: Any) -> bool:
@@ -123,10 +114,6 @@ class CkksBackend(Backend):
 
     # -- arithmetic
 
-    def add(self, first: Any, second: Any) -> Any:
-        """Add."""
-        return self.context.EvalAdd(first, second)
-
     def sum(self, bodies: Sequence[Any]) -> Any:
         """Add in place, to a copy of the first."""
         total = bodies[0].Clone()
@@ -141,11 +128,6 @@ class CkksBackend(Backend):
     def product(self, first: Any, second: Any, *, evaluation: Any, primes: int) -> Any:
         """Multiply, relinearise with the key that OpenFHE's maps hold, and rescale."""
         return self.context.Rescale(self.context.EvalMult(first, second))
-
-    def multiply(self, body: Any, factor: int, *, primes: int) -> Any:
-        """Multiply by a number that OpenFHE encodes as just this integer, and rescale."""
-        number = factor / 2.0**self.parameters.middle_bits
-        return self.context.Rescale(self.context.EvalMult(body, number))
 
     def automorphism(self, body: Any, *, evaluation: Any, exponent: int) -> Any:
         """Apply it, with the key that OpenFHE's maps hold."""

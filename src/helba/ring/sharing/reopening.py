@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from helba.errors import EngineError
 from helba.ring.ciphertext import Ciphertext
@@ -11,7 +12,7 @@ from helba.ring.noise import DEVIATIONS, Bound, encryption_noise
 from helba.ring.parameters import PRIMES
 from helba.ring.sharing.place import checked_places
 from helba.ring.sharing.rearrangement import Rearrangement
-from helba.ring.sharing.share import Carried, Mask, Share
+from helba.ring.sharing.share import Mask, Share
 
 # OpenFHE lifts residues of two primes to three with a quotient in doubles: a number within 2^51.4
 # of half the modulus may be lifted wrongly. Measured 2^-52.8 a share, and there are two.
@@ -21,7 +22,7 @@ LIFT_MARGIN = 2.0**-48
 
 
 def describe_reopened(
-    rearrangement: Rearrangement, carried: Carried, *, added: float, renew: bool
+    rearrangement: Rearrangement, carried: Ciphertext, *, added: float, renew: bool
 ) -> Ciphertext:
     """Return the reopened value of one rearrangement, still without its body.
 
@@ -42,10 +43,8 @@ def describe_reopened(
         computed = math.hypot(float(stretches.max()) * error, units)
     wrap = 2.0 * (reach * len(rearrangement.sources) + highest * numbers)
     failure = wrap / parameters.share_modulus + LIFT_FAILURE * numbers
-    return Ciphertext(
-        body=None,
-        parameters=parameters,
-        key_id=carried.key_id,
+    return replace(
+        carried,
         primes=PRIMES,
         scale=rearrangement.result_scale(carried.scale),
         bound=Bound.of(peak=highest, norm=norm, count=numbers),

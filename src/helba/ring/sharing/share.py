@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.errors import EngineError, InvalidInput
+from helba.ring.ciphertext import Ciphertext
 from helba.ring.noise import DEVIATIONS, Bound
 from helba.ring.parameters import RingParameters
 from helba.ring.sharing.integer import (
@@ -57,28 +58,13 @@ class Opening:
         return int(self.masked.shape[1])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Carried:
-    """The public side of the value under a mask, its error as it is after the opening."""
-
-    parameters: RingParameters
-    key_id: bytes
-    scale: float
-    bound: Bound
-    noise: float
-    failure: float
-
-
 class _Residues:
     """Residues of one party at `places`."""
 
-    def __init__(
-        self, residues: Residues, *, places: Places, parameters: RingParameters, name: bytes
-    ) -> None:
+    def __init__(self, residues: Residues, *, places: Places, parameters: RingParameters) -> None:
         self._residues = residues
         self.places = places
         self.parameters = parameters
-        self.name = name
 
     @property
     def primes(self) -> int:
@@ -115,7 +101,6 @@ def _joined(parts: Mapping[int, _Residues]) -> dict[str, Any]:
         "residues": np.concatenate([part._residues for part in parts.values()], axis=1),
         "places": np.concatenate([part.places + k * degree for k, part in parts.items()]),
         "parameters": first.parameters,
-        "name": first.name,
     }
 
 
@@ -139,13 +124,16 @@ class Share(_Residues):
         """Return the share with these integers added; see `helba.ring.gaussian`."""
         moduli = self.parameters.moduli[: self.primes]
         noisy = add_modulo(self._residues, residues_of(noise, moduli), moduli)
-        return Share(noisy, places=self.places, parameters=self.parameters, name=self.name)
+        return Share(noisy, places=self.places, parameters=self.parameters)
 
 
 class Mask(_Residues):
-    """The server's share: what it added, and has to take off. It can be taken once."""
+    """The server's share: what it added, and has to take off. It can be taken once.
 
-    def __init__(self, residues: Residues, *, carried: Carried, **description: Any) -> None:
+    `carried` is the public side of the value under it, its error as it is after the opening.
+    """
+
+    def __init__(self, residues: Residues, *, carried: Ciphertext, **description: Any) -> None:
         super().__init__(residues, **description)
         self.carried = carried
         self._process = os.getpid()
