@@ -14,65 +14,44 @@ differ.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 from helba.errors import InvalidInput, require_whole
 from helba.ring.security import RING_DIMS, least_ring_dim, require_modulus
 
 PRIMES = 3
-FIRST_BITS = 55
-MIDDLE_BITS = 49
 AUXILIARY_BITS = 60
-# From 56 bits on OpenFHE takes two primes for P.
-MOST_FIRST_BITS = 55
-# From 52 bits on OpenFHE multiplies by whole numbers of that size only nearly (`Ring.shrink`).
-MOST_MIDDLE_BITS = 51
-# Two primes carry a share: with 95 bits a message of 2^54 wraps with probability 2^-40.
-LEAST_SHARE_BITS = 95
 # The middle primes stand on both sides of 2^middle_bits; together they stay below this excess.
 EXCESS_BITS = 1
-_UNCHECKED = object()
 
 
 @dataclass(frozen=True, kw_only=True)
 class RingParameters:
-    """The ring of dimension `ring_dim` with primes of `first_bits` and twice `middle_bits`.
+    """The ring of dimension `ring_dim` at `security` bits.
 
-    `security` is None only for `insecure_parameters`.
+    `security` is None only for `insecure_parameters`. `log2_qp` bounds the bits of the modulus that
+    security depends on.
     """
 
     ring_dim: int
     security: int | None
-    first_bits: int = FIRST_BITS
-    middle_bits: int = MIDDLE_BITS
-    _checked: object = field(default=None, repr=False, compare=False)
+    _insecure: bool = field(default=False, repr=False, compare=False)
+
+    # From 56 bits on OpenFHE takes two primes for P. Two primes carry a share: with 95 bits or more
+    # a message of 2^54 wraps around with probability 2^-40 at most.
+    first_bits: ClassVar[int] = 55
+    middle_bits: ClassVar[int] = 49
+    log2_qp: ClassVar[int] = first_bits + 2 * middle_bits + EXCESS_BITS + AUXILIARY_BITS
 
     def __post_init__(self) -> None:
-        require_whole("ring_dim", self.ring_dim, least=1 << 4, most=1 << 17)
-        require_whole("first_bits", self.first_bits, least=40, most=MOST_FIRST_BITS)
-        require_whole("middle_bits", self.middle_bits, least=40, most=MOST_MIDDLE_BITS)
-        if self.ring_dim & (self.ring_dim - 1):
-            raise InvalidInput("ring_dim", self.ring_dim, "a power of two")
-        if self.middle_bits >= self.first_bits:
-            raise InvalidInput("middle_bits", self.middle_bits, "fewer than first_bits")
-        if self.first_bits + self.middle_bits < LEAST_SHARE_BITS:
-            raise InvalidInput(
-                "first_bits + middle_bits",
-                self.first_bits + self.middle_bits,
-                f"at least {LEAST_SHARE_BITS}, or shares wrap around too often",
-            )
-        if self.security is None:
-            if self._checked is not _UNCHECKED:
-                raise InvalidInput("security", None, "one of 128, 192, 256")
-            object.__setattr__(self, "_checked", None)
+        if self._insecure:
             return
+        if self.security is None:
+            raise InvalidInput("security", None, "one of 128, 192, 256")
         require_modulus(self.log2_qp, ring_dim=self.ring_dim, security=self.security)
-
-    @property
-    def log2_qp(self) -> int:
-        """Bits of the modulus that security depends on, at most."""
-        return _count_bits(self.first_bits, self.middle_bits)
 
     @cached_property
     def moduli(self) -> tuple[int, int, int]:
@@ -82,14 +61,11 @@ class RingParameters:
     @cached_property
     def share_modulus(self) -> int:
         """The product of the first two primes, modulo which values are shared and reopened."""
-        return self.moduli[0] * self.moduli[1]
+        return self.modulus(2)
 
     def modulus(self, primes: int) -> int:
         """Return the product of the first `primes` primes."""
-        product = 1
-        for prime in self.moduli[:primes]:
-            product *= prime
-        return product
+        return math.prod(self.moduli[:primes])
 
     @cached_property
     def fingerprint(self) -> bytes:
@@ -98,31 +74,16 @@ class RingParameters:
         return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
-def choose_parameters(
-    *, security: int = 128, first_bits: int = FIRST_BITS, middle_bits: int = MIDDLE_BITS
-) -> RingParameters:
-    """Return the smallest ring that carries primes of these sizes at `security` bits.
-
-    `InvalidInput` names the sizes that are possible.
-    """
-    needed = _count_bits(first_bits, middle_bits)
-    ring_dim = least_ring_dim(needed, security=security)
-    return RingParameters(
-        ring_dim=RING_DIMS[-1] if ring_dim is None else ring_dim,
-        security=security,
-        first_bits=first_bits,
-        middle_bits=middle_bits,
-    )
+def choose_parameters(*, security: int = 128) -> RingParameters:
+    """Return the smallest ring that carries the primes at `security` bits."""
+    ring_dim = least_ring_dim(RingParameters.log2_qp, security=security) or RING_DIMS[-1]
+    return RingParameters(ring_dim=ring_dim, security=security)
 
 
 def insecure_parameters(log2_ring_dim: int = 9) -> RingParameters:
     """Return a small ring without any security, with the usual primes: for tests only."""
     require_whole("log2_ring_dim", log2_ring_dim, least=4, most=12)
-    return RingParameters(ring_dim=1 << log2_ring_dim, security=None, _checked=_UNCHECKED)
-
-
-def _count_bits(first_bits: int, middle_bits: int) -> int:
-    return first_bits + 2 * middle_bits + EXCESS_BITS + AUXILIARY_BITS
+    return RingParameters(ring_dim=1 << log2_ring_dim, security=None, _insecure=True)
 
 
 @lru_cache(maxsize=64)
