@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import ClassVar
 
 from helba.errors import InvalidInput, require_whole
@@ -56,7 +56,12 @@ class RingParameters:
     @cached_property
     def moduli(self) -> tuple[int, int, int]:
         """The primes; the first one is the last that is left."""
-        return _find_moduli(self.ring_dim, self.first_bits, self.middle_bits)
+        first, middle, step = 1 << self.first_bits, 1 << self.middle_bits, 2 * self.ring_dim
+        return (
+            next(filter(_is_prime, range(first + 1 - step, 0, -step))),
+            next(filter(_is_prime, range(middle + 1 - step, 0, -step))),
+            next(filter(_is_prime, range(middle + 1, first, step))),
+        )
 
     @cached_property
     def share_modulus(self) -> int:
@@ -74,6 +79,7 @@ class RingParameters:
         return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
+@cache  # their primes are looked for once
 def choose_parameters(*, security: int = 128) -> RingParameters:
     """Return the smallest ring that carries the primes at `security` bits."""
     ring_dim = least_ring_dim(RingParameters.log2_qp, security=security) or RING_DIMS[-1]
@@ -86,37 +92,13 @@ def insecure_parameters(log2_ring_dim: int = 9) -> RingParameters:
     return RingParameters(ring_dim=1 << log2_ring_dim, security=None, _insecure=True)
 
 
-@lru_cache(maxsize=64)
-def _find_moduli(ring_dim: int, first_bits: int, middle_bits: int) -> tuple[int, int, int]:
-    step = 2 * ring_dim
-    first = _nearest_prime(1 << first_bits, -step)
-    below = _nearest_prime(1 << middle_bits, -step)
-    return first, below, _nearest_prime(1 << middle_bits, step)
-
-
-def _nearest_prime(start: int, step: int) -> int:
-    """The first prime that is 1 modulo |step| when one goes from the multiple `start` by `step`."""
-    candidate = start - start % abs(step) + 1
-    if step < 0:
-        candidate += step
-    while not _is_prime(candidate):
-        candidate += step
-    return candidate
-
-
 def _is_prime(number: int) -> bool:
     """Miller and Rabin's test; these bases decide it below 3.3e24 (Sorenson, Webster 2015)."""
-    odd, halvings = number - 1, 0
-    while odd % 2 == 0:
-        odd, halvings = odd // 2, halvings + 1
+    even = number - 1
+    halvings = (even & -even).bit_length() - 1
+    odd = even >> halvings
     for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41):
-        power = pow(base, odd, number)
-        if power in (1, number - 1):
-            continue
-        for _ in range(halvings - 1):
-            power = power * power % number
-            if power == number - 1:
-                break
-        else:
+        powers = [pow(base, odd << doublings, number) for doublings in range(halvings)]
+        if powers[0] != 1 and even not in powers:
             return False
     return True
