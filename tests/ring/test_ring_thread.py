@@ -234,7 +234,7 @@ def test_threads_encrypt_with_randomness_of_their_own() -> None:
     def encrypt(number: int) -> None:
         for _ in range(50):
             body = backend.encrypt(public, VALUES, PLACES)
-            found = rows_of_object(body, backend._forms.ciphertexts[3])
+            found = rows_of_object(body, backend._forms["ciphertext", 3])
             rows[number].append(found[3:].tobytes())
             first, second = backend.split(backend.drop(body, primes=2), PLACES, primes=2)
             opened = backend.open_second(second, secret, PLACES)

@@ -21,10 +21,9 @@ import openfhe as fhe
 from helba.errors import DamagedData
 from helba.ring.backend import Backend
 from helba.ring.ckks.context import open_context
-from helba.ring.ckks.form import automorphism_template, forms_of, read_object, rows_of_object
+from helba.ring.ckks.form import automorphism_template, make_forms, read_object, rows_of_object
 from helba.ring.ckks.keymap import map_lock
 from helba.ring.ckks.process import require_own_randomness
-from helba.ring.ckks.template import Template
 from helba.ring.ckks.thread import run_all
 from helba.ring.key import KEY_ID_BYTES
 from helba.ring.parameters import PRIMES, RingParameters
@@ -33,6 +32,15 @@ from helba.ring.sharing.packing import pack_rows, unpack_rows
 from helba.ring.sharing.place import Places
 
 _Result = TypeVar("_Result")
+_READERS = {
+    "ciphertext": fhe.DeserializeCiphertextString,
+    "share": fhe.DeserializeCiphertextString,
+    "polynomial": fhe.DeserializeCiphertextString,
+    "public key": fhe.DeserializePublicKeyString,
+    "secret key": fhe.DeserializePrivateKeyString,
+    "evaluation key": fhe.DeserializeEvalKeyString,
+    "re-encryption key": fhe.DeserializeEvalKeyString,
+}
 
 
 class CkksBackend(Backend):
@@ -43,18 +51,21 @@ class CkksBackend(Backend):
     def __init__(self, parameters: RingParameters) -> None:
         super().__init__(parameters)
         self.context = open_context(parameters)
-        self._forms = forms_of(parameters)
-        ring_dim = parameters.ring_dim
-        ones = np.ones((PRIMES, ring_dim), dtype=np.uint64)
-        self._one = read_object(fhe.DeserializePrivateKeyString, self._forms.secret, ones)
-        self._half = parameters.share_modulus // 2
+        require_own_randomness()
+        pair, fields = self.context.KeyGen(), range(1, PRIMES + 1)
+        make_zero = partial(self.context.MakeCKKSPackedPlaintext, [0j], 1)
         self._zeros = {
-            primes: self.context.MakeCKKSPackedPlaintext(
-                [0j], 1, PRIMES - primes, None, ring_dim // 2
-            )
-            for primes in range(1, PRIMES + 1)
+            primes: make_zero(PRIMES - primes, None, parameters.ring_dim // 2) for primes in fields
         }
-        self._nothing = {primes: self._make_nothing(primes) for primes in range(1, PRIMES + 1)}
+        fresh = {
+            primes: self.context.Encrypt(pair.publicKey, zero)
+            for primes, zero in self._zeros.items()
+        }
+        # Ciphertexts whose polynomials are 0; what is read is added to one.
+        self._nothing = {primes: self.context.EvalSub(each, each) for primes, each in fresh.items()}
+        self._forms = make_forms(self.context, pair, fresh, ring_dim=parameters.ring_dim)
+        ones = np.ones((PRIMES, parameters.ring_dim), dtype=np.uint64)
+        self._one = self._read("secret key", PRIMES, ones)
 
     def run_all(self, calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
         """Run them side by side on the threads that there are."""
@@ -66,7 +77,7 @@ class CkksBackend(Backend):
         """Draw a key pair; its id becomes OpenFHE's tag."""
         require_own_randomness()
         pair = self.context.KeyGen()
-        key_id = self._identify(rows_of_object(pair.publicKey, self._forms.public))
+        key_id = self._identify(rows_of_object(pair.publicKey, self._forms["public key", PRIMES]))
         tag = key_id.hex()
         pair.publicKey.SetKeyTag(tag)
         pair.secretKey.SetKeyTag(tag)
@@ -150,7 +161,7 @@ class CkksBackend(Backend):
 
     def split(self, body: Any, places: Places, *, primes: int) -> tuple[Residues, Residues]:
         """Read both polynomials, and change the first to coefficients."""
-        rows = rows_of_object(body, self._forms.ciphertexts[primes])
+        rows = rows_of_object(body, self._forms["ciphertext", primes])
         return self._coefficients(rows[:primes], self._one)[:, places], rows[primes:]
 
     def open_second(self, second: Residues, secret: Any, places: Places) -> Residues:
@@ -166,11 +177,13 @@ class CkksBackend(Backend):
         """The same modulo one prime, the first or the second."""
         pair = np.zeros((2, len(row)), dtype=np.uint64)
         pair[index] = row
-        single = read_object(fhe.DeserializeCiphertextString, self._forms.single, pair)
-        folded = rows_of_object(self.context.IntBootDecrypt(key, single), self._forms.share)
+        polynomial = self._read("polynomial", 2, pair)
+        folded = rows_of_object(
+            self.context.IntBootDecrypt(key, polynomial), self._forms["share", 2]
+        )
         # The other prime's residue is 0, or that of Q/2 where the fold added it.
         modulus = self.parameters.moduli[index]
-        back = np.uint64(modulus - self._half % modulus)
+        back = np.uint64(modulus - self.parameters.share_modulus // 2 % modulus)
         unfolded = (folded[index] + back) % np.uint64(modulus)
         return np.where(folded[1 - index] == 0, folded[index], unfolded)
 
@@ -179,10 +192,10 @@ class CkksBackend(Backend):
     def dump(self, kind: str, payload: Any, *, primes: int, automorphism: int | None) -> bytes:
         """Return packed residues."""
         if kind != "evaluation key":
-            template = self._template(kind, primes)
+            template = self._forms[kind, primes]
             return pack_rows(rows_of_object(payload, template), template.moduli)
         maps: Any = fhe.CryptoContext
-        template = self._forms.switching
+        template = self._forms[kind, PRIMES]
         product = rows_of_object(maps.GetEvalMultKeyVector(payload)[0], template)
         packed = pack_rows(product, template.moduli)
         if automorphism is not None:
@@ -195,63 +208,45 @@ class CkksBackend(Backend):
         self, kind: str, data: memoryview, *, primes: int, key_id: bytes, automorphism: int | None
     ) -> Any:
         """Return OpenFHE's object with these residues, or raise `DamagedData`."""
-        ring_dim, tag = self.parameters.ring_dim, key_id.hex()
+        tag = key_id.hex()
         if kind == "evaluation key":
             with map_lock:
                 return self._load_evaluation(data, tag=tag, automorphism=automorphism)
-        template = self._template(kind, primes)
-        rows = unpack_rows(data, template.moduli, count=ring_dim)
-        _require_hiding(rows)
+        rows = self._unpack(data, self._forms[kind, primes].moduli)
+        if kind == "public key" and self._identify(rows) != key_id:
+            raise DamagedData("the public key does not have the name that it claims")
+        made = self._read(kind, primes, rows)
         if kind == "ciphertext":
-            return self._adopt(
-                read_object(fhe.DeserializeCiphertextString, template, rows), tag, primes
-            )
-        if kind == "public key":
-            if self._identify(rows) != key_id:
-                raise DamagedData("the public key does not have the name that it claims")
-            key = read_object(fhe.DeserializePublicKeyString, template, rows)
-        elif kind == "secret key":
-            key = read_object(fhe.DeserializePrivateKeyString, template, rows)
-        else:
-            key = read_object(fhe.DeserializeEvalKeyString, template, rows)
-        key.SetKeyTag(tag)
-        return key
+            # One that OpenFHE's Python module read is copied by that module's own code, a number at
+            # a time, and so is all that is computed from it. A sum is in the library's own memory.
+            nothing = self._nothing[primes]
+            made.SetKeyTag(nothing.GetKeyTag())
+            made = self.context.EvalAdd(nothing, made)
+        made.SetKeyTag(tag)
+        return made
 
     def _load_evaluation(self, data: memoryview, *, tag: str, automorphism: int | None) -> str:
-        """Put the keys into OpenFHE's maps, unless they are there already."""
+        """Put the keys into OpenFHE's maps; if they are there already, they must be these."""
         maps: Any = fhe.CryptoContext
-        ring_dim, template = self.parameters.ring_dim, self._forms.switching
-        moduli = template.moduli
+        if tag in maps.GetAllEvalMultKeys():
+            if automorphism is not None and _automorphisms_of(tag) != [automorphism]:
+                raise DamagedData("an evaluation key of this name has another automorphism")
+            held = self.dump("evaluation key", tag, primes=PRIMES, automorphism=automorphism)
+            if held != data:
+                raise DamagedData("an evaluation key of this name is in use, and it is another one")
+            return tag
+        moduli, turning = self._forms["evaluation key", PRIMES].moduli, None
         if automorphism is not None:
             turning, old = automorphism_template(self.parameters, automorphism)
-            moduli += turning.moduli
-        rows = unpack_rows(data, moduli, count=ring_dim)
-        _require_hiding(rows)
-        half = len(template.moduli)
-        present = _automorphisms_of(tag)
-        if automorphism is not None and present not in ([], [automorphism]):
-            raise DamagedData("an evaluation key of this name has another automorphism")
-        if tag in maps.GetAllEvalMultKeys():
-            self._require_same(rows[:half], maps.GetEvalMultKeyVector(tag)[0], template)
-        else:
-            product = read_object(fhe.DeserializeEvalKeyString, template, rows[:half])
-            product.SetKeyTag(tag)
-            maps.InsertEvalMultKey([product], tag)
-        if automorphism is None:
-            return tag
-        if present:
-            self._require_same(rows[half:], maps.GetEvalAutomorphismKeyMap(tag), turning)
-        else:
-            turn = read_object(
-                fhe.DeserializeEvalKeyMapString, turning.with_tag(tag, old=old), rows[half:]
-            )
+            turning = turning.with_tag(tag, old=old)
+        rows = self._unpack(data, moduli + (turning.moduli if turning else ()))
+        product = self._read("evaluation key", PRIMES, rows[: len(moduli)])
+        product.SetKeyTag(tag)
+        if turning:
+            turn = read_object(fhe.DeserializeEvalKeyMapString, turning, rows[len(moduli) :])
             maps.InsertEvalAutomorphismKey(turn, tag)
+        maps.InsertEvalMultKey([product], tag)
         return tag
-
-    def _require_same(self, rows: Residues, held: Any, template: Template) -> None:
-        """Raise `DamagedData` unless the key that OpenFHE holds is this one."""
-        if not np.array_equal(rows, rows_of_object(held, template)):
-            raise DamagedData("an evaluation key of this name is in use, and it is another one")
 
     # -- parts
 
@@ -260,35 +255,16 @@ class CkksBackend(Backend):
         moduli = self.parameters.moduli[:2]
         rows = np.zeros((2, self.parameters.ring_dim), dtype=np.uint64)
         rows[:, places] = residues_of(values, moduli)
-        return read_object(fhe.DeserializeCiphertextString, self._forms.share, rows)
+        return self._read("share", 2, rows)
 
-    def _make_nothing(self, primes: int) -> Any:
-        """A ciphertext whose polynomials are 0; what is read is added to it."""
-        require_own_randomness()
-        fresh = self.context.Encrypt(self.context.KeyGen().publicKey, self._zeros[primes])
-        return self.context.EvalSub(fresh, fresh)
+    def _read(self, kind: str, primes: int, rows: Residues) -> Any:
+        return read_object(_READERS[kind], self._forms[kind, primes], rows)
 
-    def _adopt(self, read: Any, tag: str, primes: int) -> Any:
-        """The ciphertext in the library's own memory.
-
-        One that OpenFHE's Python module read is copied by that module's own code, a number at a
-        time, and so is all that is computed from it.
-        """
-        nothing = self._nothing[primes]
-        read.SetKeyTag(nothing.GetKeyTag())
-        adopted = self.context.EvalAdd(nothing, read)
-        adopted.SetKeyTag(tag)
-        return adopted
-
-    def _template(self, kind: str, primes: int) -> Template:
-        forms = self._forms
-        if kind == "ciphertext":
-            return forms.ciphertexts[primes]
-        return {
-            "public key": forms.public,
-            "secret key": forms.secret,
-            "re-encryption key": forms.switching,
-        }[kind]
+    def _unpack(self, data: memoryview, moduli: Sequence[int]) -> Residues:
+        rows = unpack_rows(data, moduli, count=self.parameters.ring_dim)
+        if not rows.any(axis=1).all():
+            raise DamagedData("a row of residues is all zeros: that hides nothing")
+        return rows
 
     def _identify(self, rows: Residues) -> bytes:
         digest = hashlib.blake2b(self.parameters.fingerprint, digest_size=KEY_ID_BYTES)
@@ -302,9 +278,3 @@ def _automorphisms_of(tag: str) -> list[int]:
     if tag not in maps.GetAllEvalAutomorphismKeys():
         return []
     return list(maps.GetExistingEvalAutomorphismKeyIndices(tag))
-
-
-def _require_hiding(rows: Residues) -> None:
-    """Raise `DamagedData` for a row of zeros: that hides nothing."""
-    if not rows.any(axis=1).all():
-        raise DamagedData("a row of residues is all zeros: that hides nothing")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -12,7 +11,6 @@ import openfhe as fhe
 
 from helba.errors import EngineError
 from helba.ring.parameters import PRIMES, RingParameters
-from helba.ring.security import max_log2_qp
 
 FEATURES = (fhe.PKE, fhe.KEYSWITCH, fhe.LEVELEDSHE, fhe.PRE, fhe.ADVANCEDSHE, fhe.MULTIPARTY)
 LEVELS = {
@@ -50,7 +48,8 @@ def open_context(parameters: RingParameters) -> Any:
         raise EngineError(f"OpenFHE refuses the parameters: {reason_of(error)}") from error
     for feature in FEATURES:
         context.Enable(feature)
-    _require_promise(context, parameters)
+    if context.GetRingDimension() != parameters.ring_dim or moduli_of(context) != parameters.moduli:
+        raise EngineError("OpenFHE chose another ring or other primes")
     return context
 
 
@@ -65,15 +64,3 @@ def moduli_of(context: Any) -> tuple[int, ...]:
     data = text["value0"]["ptr_wrapper"]["data"]["cc"]["ptr_wrapper"]["data"]
     ring = data["value0"]["value0"]["value0"]["elp"]["ptr_wrapper"]["data"]
     return tuple(int(p["ptr_wrapper"]["data"]["value0"]["cm"]["v"]) for p in ring["p"])
-
-
-def _require_promise(context: Any, parameters: RingParameters) -> None:
-    moduli = moduli_of(context)
-    if context.GetRingDimension() != parameters.ring_dim or moduli != parameters.moduli:
-        raise EngineError("OpenFHE chose another ring or other primes")
-    if parameters.security is None:
-        return
-    limit = max_log2_qp(parameters.ring_dim, security=parameters.security)
-    used = sum(math.log2(q) for q in moduli) + 60
-    if used > limit:
-        raise EngineError(f"OpenFHE chose a modulus of {used:.2f} bits, past the limit {limit}")

@@ -8,9 +8,8 @@ reader takes whatever structure it is given. So structure never comes from outsi
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -20,57 +19,41 @@ from helba.errors import EngineError
 from helba.ring.ckks.context import open_context, reason_of
 from helba.ring.ckks.keymap import forget_keys
 from helba.ring.ckks.process import require_own_randomness
-from helba.ring.ckks.template import COEFFICIENTS, Template
+from helba.ring.ckks.template import COEFFICIENTS, EVALUATIONS, Template
 from helba.ring.parameters import PRIMES, RingParameters
 from helba.ring.sharing.integer import Residues
 
+Forms = dict[tuple[str, int], Template]
 
-@dataclass(frozen=True, kw_only=True)
-class Forms:
-    """Templates of all objects of one ring; they were made with a key that was then forgotten.
 
-    `ciphertexts` by the number of primes; `share` is one polynomial modulo two primes by its
-    coefficients, `single` one by its evaluations.
+def make_forms(context: Any, pair: Any, encryptions: Mapping[int, Any], *, ring_dim: int) -> Forms:
+    """Return templates of all objects of one ring, by kind and number of primes.
+
+    They are made of a key pair that is then forgotten, and its `encryptions` by their primes. Kinds
+    are those of the wire, and a "share", one polynomial modulo two primes by its coefficients, and
+    a "polynomial", the same by its evaluations.
     """
-
-    ciphertexts: dict[int, Template]
-    share: Template
-    single: Template
-    public: Template
-    secret: Template
-    switching: Template
-
-
-@lru_cache(maxsize=16)
-def forms_of(parameters: RingParameters) -> Forms:
-    """Return the templates of this ring, made once."""
-    require_own_randomness()
-    context, ring_dim = open_context(parameters), parameters.ring_dim
-    pair = context.KeyGen()
-
-    def template(made: Any, rows: int, form: int = 0) -> Template:
+    secret, pairs = pair.secretKey, encryptions
+    polynomial = pairs[2].Clone()
+    polynomial.SetElements([polynomial.GetElements()[0]])
+    switching, digits = context.KeySwitchGen(secret, secret), 2 * PRIMES * (PRIMES + 1)
+    samples = {
+        **{("ciphertext", primes): (made, 2 * primes) for primes, made in pairs.items()},
+        ("share", 2): (context.IntBootDecrypt(secret, pairs[2]), 2),
+        ("polynomial", 2): (polynomial, 2),
+        ("public key", PRIMES): (pair.publicKey, 2 * (PRIMES + 1)),
+        ("secret key", PRIMES): (secret, PRIMES),
+        ("evaluation key", PRIMES): (switching, digits),
+        ("re-encryption key", PRIMES): (switching, digits),
+    }
+    forms = {}
+    for (kind, primes), (made, rows) in samples.items():
+        form = COEFFICIENTS if kind == "share" else EVALUATIONS
         found = Template.of(fhe.Serialize(made, fhe.BINARY), ring_dim=ring_dim, form=form)
         if len(found.moduli) != rows:
             raise EngineError("OpenFHE writes its objects in another way than it did")
-        return found
-
-    def encrypt_zero(primes: int) -> Any:
-        plaintext = context.MakeCKKSPackedPlaintext([0j], 1, PRIMES - primes, None, ring_dim // 2)
-        return context.Encrypt(pair.publicKey, plaintext)
-
-    pairs = {primes: encrypt_zero(primes) for primes in range(1, PRIMES + 1)}
-    single = pairs[2].Clone()
-    single.SetElements([single.GetElements()[0]])
-    return Forms(
-        ciphertexts={primes: template(made, 2 * primes) for primes, made in pairs.items()},
-        share=template(context.IntBootDecrypt(pair.secretKey, pairs[2]), 2, COEFFICIENTS),
-        single=template(single, 2),
-        public=template(pair.publicKey, 2 * (PRIMES + 1)),
-        secret=template(pair.secretKey, PRIMES),
-        switching=template(
-            context.KeySwitchGen(pair.secretKey, pair.secretKey), 2 * PRIMES * (PRIMES + 1)
-        ),
-    )
+        forms[kind, primes] = found
+    return forms
 
 
 @lru_cache(maxsize=64)
