@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from helba.errors import DamagedData, InvalidInput
@@ -53,21 +53,10 @@ MAGIC = b"\x89HR\r\n"
 # scale, peak, norm, noise, its computed part, failure, count, automorphism, bytes of the payload
 HEADER = struct.Struct("<5sBBBB8s16s16sddddddIII")
 DIGEST_BYTES = 16
-NO_NUMBERS = (0.0,) * 6
+FRAME_BYTES = HEADER.size + DIGEST_BYTES  # of a message, beside its payload
+_NO_KEY = bytes(KEY_ID_BYTES)
+_NO_BOUNDS = (0.0,) * 6
 Key = PublicKey | EvaluationKey | ReencryptionKey
-
-
-def ciphertext_bytes(parameters: RingParameters, *, primes: int) -> int:
-    """Return the bytes of a ciphertext of OpenFHE."""
-    moduli = parameters.moduli[:primes]
-    return _frame_bytes() + 2 * packed_bytes(moduli, count=parameters.ring_dim)
-
-
-def opening_bytes(parameters: RingParameters, *, primes: int, count: int) -> int:
-    """Return the bytes of an opening of `count` numbers of OpenFHE."""
-    moduli = parameters.moduli[:primes]
-    second = packed_bytes(moduli, count=parameters.ring_dim)
-    return _frame_bytes() + second + packed_bytes(moduli, count=count)
 
 
 # -- ciphertexts
@@ -75,32 +64,27 @@ def opening_bytes(parameters: RingParameters, *, primes: int, count: int) -> int
 
 def dump_ciphertext(ciphertext: Ciphertext, *, backend: Backend) -> bytes:
     """Return a ciphertext with its public side."""
-    payload = backend.dump(
-        "ciphertext", ciphertext.body, primes=ciphertext.primes, automorphism=None
-    )
-    bound = ciphertext.bound
+    primes, bound = ciphertext.primes, ciphertext.bound
     errors = (ciphertext.noise, ciphertext.computed, ciphertext.failure)
-    numbers = (ciphertext.scale, bound.peak, bound.norm, *errors)
-    return _seal(
-        "ciphertext",
-        payload,
-        backend=backend,
-        primes=ciphertext.primes,
-        key_id=ciphertext.key_id,
-        numbers=numbers,
+    header = _Header(
+        kind="ciphertext",
+        primes=primes,
+        key=ciphertext.key_id,
+        bounds=(ciphertext.scale, bound.peak, bound.norm, *errors),
         count=bound.count,
     )
+    payload = backend.dump("ciphertext", ciphertext.body, primes=primes, automorphism=None)
+    return _seal(header, payload, backend=backend)
 
 
 def load_ciphertext(data: bytes | memoryview, *, public_key: PublicKey) -> Ciphertext:
     """Return a ciphertext under `public_key`, or raise `DamagedData`."""
-    backend = public_key.backend
-    head, payload = _unseal(data, kind="ciphertext", backend=backend)
-    head.require_key(public_key.key_id)
-    if head.other != bytes(KEY_ID_BYTES) or head.automorphism:
-        raise DamagedData("expected no second key and no automorphism in a ciphertext, got one")
-    scale, peak, norm, noise, computed, failure = head.numbers
-    sound = all(math.isfinite(each) and each >= 0 for each in head.numbers) and scale > 0
+    backend, key_id = public_key.backend, public_key.key_id
+    head, payload = _unseal(
+        data, backend=backend, kind="ciphertext", key=key_id, recipient=_NO_KEY, automorphism=0
+    )
+    scale, peak, norm, noise, computed, failure = head.bounds
+    sound = all(math.isfinite(each) and each >= 0 for each in head.bounds) and scale > 0
     if (
         not (sound and computed <= noise)
         or not 1 <= head.primes <= PRIMES
@@ -110,7 +94,7 @@ def load_ciphertext(data: bytes | memoryview, *, public_key: PublicKey) -> Ciphe
     found = Ciphertext(
         body=None,
         parameters=backend.parameters,
-        key_id=head.key_id,
+        key_id=key_id,
         primes=head.primes,
         scale=scale,
         bound=Bound(peak=peak, norm=norm, count=head.count),
@@ -120,9 +104,7 @@ def load_ciphertext(data: bytes | memoryview, *, public_key: PublicKey) -> Ciphe
     )
     if not found.has_room:
         raise DamagedData("the ciphertext's bounds do not fit its primes")
-    body = backend.load(
-        "ciphertext", payload, primes=head.primes, key_id=head.key_id, automorphism=None
-    )
+    body = backend.load("ciphertext", payload, primes=head.primes, key_id=key_id, automorphism=None)
     return replace(found, body=body)
 
 
@@ -132,42 +114,42 @@ def load_ciphertext(data: bytes | memoryview, *, public_key: PublicKey) -> Ciphe
 def dump_opening(opening: Opening, *, backend: Backend) -> bytes:
     """Return an opening: the second polynomial, and the masked numbers."""
     moduli = opening.parameters.moduli[: opening.primes]
-    payload = pack_rows(opening.second, moduli) + pack_rows(opening.masked, moduli)
-    return _seal(
-        "opening",
-        payload,
-        backend=backend,
+    header = _Header(
+        kind="opening",
         primes=opening.primes,
-        key_id=opening.key_id,
-        other=opening.name,
+        key=opening.key_id,
+        recipient=opening.name,
         count=opening.count,
     )
+    payload = pack_rows(opening.second, moduli) + pack_rows(opening.masked, moduli)
+    return _seal(header, payload, backend=backend)
 
 
 def load_opening(
     data: bytes | memoryview, *, backend: Backend, key_id: bytes, count: int
 ) -> Opening:
     """Return an opening of `count` numbers for the owner of `key_id`, or raise `DamagedData`."""
-    head, payload = _unseal(data, kind="opening", backend=backend)
-    head.require_key(key_id)
-    if head.count != count:
-        raise DamagedData(f"the opening has {head.count} numbers, {count} were expected")
-    if head.automorphism or head.numbers != NO_NUMBERS:
-        raise DamagedData("expected no automorphism and no bounds in an opening, got some")
+    head, payload = _unseal(
+        data,
+        backend=backend,
+        kind="opening",
+        key=key_id,
+        count=count,
+        automorphism=0,
+        bounds=_NO_BOUNDS,
+    )
     if head.primes not in (1, 2):
         raise DamagedData(f"an opening has one prime or two, not {head.primes}")
     moduli = backend.parameters.moduli[: head.primes]
     width = backend.parameters.ring_dim if backend.name == "openfhe" else 0
     cut = packed_bytes(moduli, count=width)
-    if len(payload) < cut:
-        raise DamagedData("the opening is too short for its ring")
     second = unpack_rows(payload[:cut], moduli, count=width)
     if width and not second.any(axis=1).all():
         raise DamagedData("a row of residues is all zeros: that hides nothing")
     return Opening(
-        name=head.other,
+        name=head.recipient,
         parameters=backend.parameters,
-        key_id=head.key_id,
+        key_id=key_id,
         primes=head.primes,
         second=second,
         masked=unpack_rows(payload[cut:], moduli, count=count),
@@ -180,17 +162,17 @@ def load_opening(
 def dump_key(key: Key) -> bytes:
     """Return a key that its holder may have: public, evaluation or re-encryption."""
     if isinstance(key, PublicKey):
-        return _dump_key("public key", key)
+        return _dump_key(key, kind="public key")
     if isinstance(key, EvaluationKey):
-        return _dump_key("evaluation key", key, automorphism=key.automorphism)
+        return _dump_key(key, kind="evaluation key", automorphism=key.automorphism)
     if isinstance(key, ReencryptionKey):
-        return _dump_key("re-encryption key", key, other=key.recipient_id)
+        return _dump_key(key, kind="re-encryption key", recipient=key.recipient_id)
     raise InvalidInput("key", type(key).__name__, "a public, evaluation or re-encryption key")
 
 
 def dump_secret_key(key: SecretKey) -> bytes:
     """Return a secret key in the clear: who has these bytes can decrypt everything."""
-    return _dump_key("secret key", key)
+    return _dump_key(key, kind="secret key")
 
 
 def load_public_key(
@@ -201,8 +183,7 @@ def load_public_key(
     The reader names the backend, never the bytes: the simulator hides nothing.
     """
     engine = find_backend(backend, parameters)
-    key_id, payload = _load_key("public key", data, backend=engine)
-    return PublicKey(backend=engine, key_id=key_id, payload=payload)
+    return PublicKey(**_load_key(data, backend=engine, kind="public key"))
 
 
 def load_evaluation_key(
@@ -212,32 +193,28 @@ def load_evaluation_key(
 
     OpenFHE keeps it until the process ends.
     """
-    key_id, payload = _load_key(
-        "evaluation key",
+    read = _load_key(
         data,
         backend=public_key.backend,
-        key_id=public_key.key_id,
         automorphism=automorphism,
+        kind="evaluation key",
+        key=public_key.key_id,
     )
-    return EvaluationKey(
-        backend=public_key.backend, key_id=key_id, payload=payload, automorphism=automorphism
-    )
+    return EvaluationKey(**read, automorphism=automorphism)
 
 
 def load_reencryption_key(
     data: bytes | memoryview, *, public_key: PublicKey, to: PublicKey
 ) -> ReencryptionKey:
     """Return the key that leads from one public key to another, or raise `DamagedData`."""
-    key_id, payload = _load_key(
-        "re-encryption key",
+    read = _load_key(
         data,
         backend=public_key.backend,
-        key_id=public_key.key_id,
-        other=to.key_id,
+        kind="re-encryption key",
+        key=public_key.key_id,
+        recipient=to.key_id,
     )
-    return ReencryptionKey(
-        backend=public_key.backend, key_id=key_id, recipient_id=to.key_id, payload=payload
-    )
+    return ReencryptionKey(**read, recipient_id=to.key_id)
 
 
 def load_secret_key(data: bytes | memoryview, *, public_key: PublicKey) -> SecretKey:
@@ -246,127 +223,130 @@ def load_secret_key(data: bytes | memoryview, *, public_key: PublicKey) -> Secre
     It must decrypt what the public key encrypts, modulo all primes.
     """
     backend = public_key.backend
-    key_id, payload = _load_key("secret key", data, backend=backend, key_id=public_key.key_id)
-    if not backend.is_pair(payload, public_key.payload):
+    read = _load_key(data, backend=backend, kind="secret key", key=public_key.key_id)
+    if not backend.is_pair(read["payload"], public_key.payload):
         raise DamagedData("the secret key is not that of the public key")
-    return SecretKey(backend=backend, key_id=key_id, payload=payload)
+    return SecretKey(**read)
+
+
+def _dump_key(
+    key: Any, *, kind: str, recipient: bytes = _NO_KEY, automorphism: int | None = None
+) -> bytes:
+    header = _Header(
+        kind=kind,
+        primes=PRIMES,
+        key=key.key_id,
+        recipient=recipient,
+        automorphism=automorphism or 0,
+    )
+    payload = key.backend.dump(kind, key.payload, primes=PRIMES, automorphism=automorphism)
+    return _seal(header, payload, backend=key.backend)
+
+
+def _load_key(
+    data: bytes | memoryview,
+    *,
+    backend: Backend,
+    kind: str,
+    automorphism: int | None = None,
+    recipient: bytes = _NO_KEY,
+    **expected: Any,
+) -> dict[str, Any]:
+    """What every key has, of one whose header says nothing but what was expected."""
+    head, payload = _unseal(
+        data,
+        backend=backend,
+        kind=kind,
+        primes=PRIMES,
+        recipient=recipient,
+        automorphism=automorphism or 0,
+        count=0,
+        bounds=_NO_BOUNDS,
+        **expected,
+    )
+    key_id = head.key
+    read = backend.load(kind, payload, primes=PRIMES, key_id=key_id, automorphism=automorphism)
+    return {"backend": backend, "key_id": key_id, "payload": read}
 
 
 # -- frame
 
 
-class _Head:
-    def __init__(self, fields: tuple[Any, ...]) -> None:
-        self.version, self.kind, self.backend, self.primes = fields[1:5]
-        self.fingerprint, self.key_id, self.other = fields[5:8]
-        self.numbers: tuple[float, ...] = fields[8:14]
-        self.count, self.automorphism, self.payload_bytes = fields[14:]
+@dataclass(frozen=True, kw_only=True)
+class _Header:
+    """What stands before a payload, but for the backend, its ring and the number of bytes."""
 
-    def require_key(self, key_id: bytes) -> None:
-        if self.key_id != key_id:
-            raise DamagedData("the data belongs to another key")
-
-
-def _frame_bytes() -> int:
-    return HEADER.size + DIGEST_BYTES
+    kind: str
+    primes: int
+    key: bytes
+    recipient: bytes = _NO_KEY
+    bounds: tuple[float, ...] = _NO_BOUNDS
+    count: int = 0
+    automorphism: int = 0
 
 
-def _dump_key(kind: str, key: Any, *, other: bytes = b"", automorphism: int | None = None) -> bytes:
-    payload = key.backend.dump(kind, key.payload, primes=PRIMES, automorphism=automorphism)
-    return _seal(
-        kind,
-        payload,
-        backend=key.backend,
-        primes=PRIMES,
-        key_id=key.key_id,
-        other=other,
-        automorphism=automorphism or 0,
-    )
-
-
-def _seal(
-    kind: str,
-    payload: bytes,
-    *,
-    backend: Backend,
-    primes: int,
-    key_id: bytes,
-    other: bytes = b"",
-    numbers: tuple[float, ...] = NO_NUMBERS,
-    count: int = 0,
-    automorphism: int = 0,
-) -> bytes:
-    header = HEADER.pack(
+def _seal(header: _Header, payload: bytes, *, backend: Backend) -> bytes:
+    head = HEADER.pack(
         MAGIC,
         FORMAT_VERSION,
-        KINDS.index(kind),
+        KINDS.index(header.kind),
         BACKENDS.index(backend.name),
-        primes,
+        header.primes,
         backend.parameters.fingerprint,
-        key_id,
-        other,
-        *numbers,
-        count,
-        automorphism,
+        header.key,
+        header.recipient,
+        *header.bounds,
+        header.count,
+        header.automorphism,
         len(payload),
     )
-    digest = hashlib.blake2b(header, digest_size=DIGEST_BYTES)
+    digest = hashlib.blake2b(head, digest_size=DIGEST_BYTES)
     digest.update(payload)
-    return b"".join([header, payload, digest.digest()])
+    return b"".join([head, payload, digest.digest()])
 
 
-def _load_key(
-    kind: str,
-    data: bytes | memoryview,
-    *,
-    backend: Backend,
-    key_id: bytes | None = None,
-    other: bytes = bytes(KEY_ID_BYTES),
-    automorphism: int | None = None,
-) -> tuple[bytes, Any]:
-    """The name and payload of a key whose header says nothing but what was expected."""
-    head, payload = _unseal(data, kind=kind, backend=backend)
-    if key_id is not None:
-        head.require_key(key_id)
-    if head.other != other:
-        raise DamagedData(f"the {kind} leads to another key")
-    if head.automorphism != (automorphism or 0):
-        expected, got = (
-            f"X^{each}" if each else "none" for each in (automorphism, head.automorphism)
-        )
-        raise DamagedData(f"the {kind} has another automorphism: expected {expected}, got {got}")
-    if (head.primes, head.count, *head.numbers) != (PRIMES, 0, *NO_NUMBERS):
-        raise DamagedData(
-            f"expected {PRIMES} primes, no count and no bounds in the {kind}'s header, got others"
-        )
-    return head.key_id, backend.load(
-        kind, payload, primes=PRIMES, key_id=head.key_id, automorphism=automorphism
-    )
-
-
-def _unseal(data: bytes | memoryview, *, kind: str, backend: Backend) -> tuple[_Head, memoryview]:
+def _unseal(
+    data: bytes | memoryview, *, backend: Backend, kind: str, **expected: Any
+) -> tuple[_Header, memoryview]:
+    """The header, whose fields must be those expected, and the payload."""
     view = memoryview(data).cast("B")
-    if len(view) < _frame_bytes():
+    if len(view) < FRAME_BYTES:
         raise DamagedData(f"{len(view)} bytes are too few for a {kind}")
-    fields = HEADER.unpack_from(view)
-    if fields[0] != MAGIC:
+    magic, version, number, engine, primes, ring, key, recipient, *rest = HEADER.unpack_from(view)
+    *bounds, count, automorphism, payload_bytes = rest
+    if magic != MAGIC:
         raise DamagedData("the bytes do not start like data of helba's ring")
-    head = _Head(fields)
-    if head.version != FORMAT_VERSION:
-        raise DamagedData(f"format version {head.version} is not {FORMAT_VERSION}, the one known")
-    if len(view) != _frame_bytes() + head.payload_bytes:
+    if version != FORMAT_VERSION:
+        raise DamagedData(f"format version {version} is not {FORMAT_VERSION}, the one known")
+    if len(view) != FRAME_BYTES + payload_bytes:
         raise DamagedData(
-            f"the data has {len(view)} bytes and announces {_frame_bytes() + head.payload_bytes}"
+            f"the data has {len(view)} bytes and announces {FRAME_BYTES + payload_bytes}"
         )
     digest = hashlib.blake2b(view[:-DIGEST_BYTES], digest_size=DIGEST_BYTES).digest()
     if digest != view[-DIGEST_BYTES:]:
         raise DamagedData("the digest is wrong: the data was changed or cut")
-    if head.kind != KINDS.index(kind):
+    if number != KINDS.index(kind):
         raise DamagedData(f"the data is no {kind}")
-    if head.backend != BACKENDS.index(backend.name):
+    if engine != BACKENDS.index(backend.name):
         raise DamagedData("the data comes from another backend")
-    if any(math.copysign(1.0, number) < 0 for number in head.numbers):
+    if any(math.copysign(1.0, number) < 0 for number in bounds):
         raise DamagedData("the header has a negative number")
-    if head.fingerprint != backend.parameters.fingerprint:
+    if ring != backend.parameters.fingerprint:
         raise DamagedData("the data belongs to another ring")
-    return head, view[HEADER.size : -DIGEST_BYTES]
+    header = _Header(
+        kind=kind,
+        primes=primes,
+        key=key,
+        recipient=recipient,
+        bounds=tuple(bounds),
+        count=count,
+        automorphism=automorphism,
+    )
+    for name, value in expected.items():
+        found = getattr(header, name)
+        if found != value:
+            wanted, got = (
+                each.hex() if isinstance(each, bytes) else each for each in (value, found)
+            )
+            raise DamagedData(f"expected {name} {wanted} in the header of the {kind}, got {got}")
+    return header, view[HEADER.size : -DIGEST_BYTES]

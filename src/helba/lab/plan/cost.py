@@ -21,7 +21,8 @@ from helba.learning.plan import INVERSE_ERROR, Batch, SharesPlan
 from helba.learning.update_plan import UpdatePlan, UpdateTerms
 from helba.numerics.inverse import WarmStart
 from helba.ring.parameters import RingParameters
-from helba.ring.wire import ciphertext_bytes, opening_bytes
+from helba.ring.sharing.packing import packed_bytes
+from helba.ring.wire import FRAME_BYTES
 
 KINDS = ("encrypt", "product", "automorphism", "open", "receive", "gate", "level")
 # Seconds at N = 2^13, one thread: an encryption, a product at three primes, an automorphism, the
@@ -174,6 +175,18 @@ def ask_bytes(plan: SharesPlan) -> int:
 def report_bytes(plan: SharesPlan) -> int:
     """Return bytes of the ciphertext of a report that its user encrypts."""
     return ciphertext_bytes(plan.parameters, primes=3)
+
+
+def ciphertext_bytes(parameters: RingParameters, *, primes: int) -> int:
+    """Return the bytes of a ciphertext of OpenFHE."""
+    return FRAME_BYTES + 2 * packed_bytes(parameters.moduli[:primes], count=parameters.ring_dim)
+
+
+def opening_bytes(parameters: RingParameters, *, primes: int, count: int) -> int:
+    """Return the bytes of an opening of `count` numbers of OpenFHE."""
+    moduli = parameters.moduli[:primes]
+    second = packed_bytes(moduli, count=parameters.ring_dim)
+    return FRAME_BYTES + second + packed_bytes(moduli, count=count)
 
 
 def score_opening_bytes(plan: SharesPlan) -> int:

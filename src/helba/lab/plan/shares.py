@@ -11,6 +11,7 @@ from helba.bandits.settings import Settings
 from helba.lab.plan.cost import (
     Counts,
     ask_bytes,
+    ciphertext_bytes,
     count_update,
     count_update_exchanges,
     garbled_bytes,
@@ -33,7 +34,6 @@ from helba.ring.noise import encryption_noise
 from helba.ring.security import describe_ring, max_log2_qp
 from helba.ring.sharing.pad import SHARE_MODULUS
 from helba.ring.sharing.reopening import LIFT_FAILURE
-from helba.ring.wire import ciphertext_bytes
 
 MESSAGE_BYTES = 38  # head and name of an ask or a report
 NUMBER_BYTES = 12
