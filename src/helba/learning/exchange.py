@@ -31,7 +31,7 @@ from helba.ring import (
     Ring,
     Share,
 )
-from helba.ring.sharing.place import Places
+from helba.ring.sharing.integer import Places
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,9 +34,8 @@ from helba.protocol.message import Work
 from helba.randomness import Draw, draw_bytes
 from helba.ring import Bound, Ciphertext, PublicKey, RingParameters
 from helba.ring.ciphertext import describe_fresh
-from helba.ring.sharing.integer import Integers
+from helba.ring.sharing.integer import Integers, Places
 from helba.ring.sharing.pad import NUMBER_BYTES, SHARE_MODULUS, sum_signed
-from helba.ring.sharing.place import Places
 
 ENGINES = {"ckks": "openfhe", "simulate": "simulate"}
 SHARE_BITS = 8 * NUMBER_BYTES

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from helba.ring.gaussian import draw_gaussian
 from helba.ring.parameters import RingParameters
-from helba.ring.sharing.integer import Integers, Residues
-from helba.ring.sharing.place import Places
+from helba.ring.sharing.integer import Integers, Places, Residues
 
 _Result = TypeVar("_Result")
 

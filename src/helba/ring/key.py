@@ -14,12 +14,10 @@ wire format writes them only where the caller says so (`helba.ring.wire`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+from helba.ring.backend import Backend
 from helba.ring.parameters import RingParameters
-
-if TYPE_CHECKING:
-    from helba.ring.backend import Backend
 
 KEY_ID_BYTES = 16
 

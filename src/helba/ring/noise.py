@@ -127,27 +127,16 @@ def rounding_noise(parameters: RingParameters) -> float:
     return math.sqrt((1.0 + degree * TERNARY_VARIANCE * spread(1, ring_dim=degree)) / 12.0)
 
 
-def switching_noise(parameters: RingParameters, *, primes: int) -> float:
+@lru_cache(maxsize=256)
+def switching_noise(
+    parameters: RingParameters, *, primes: int, key_noise: float = GAUSSIAN_DEVIATION
+) -> float:
     """Return the noise of a key switch of a ciphertext with `primes` primes.
 
-    Each digit is a residue up to its prime and meets a Gaussian error, divided by P; the division
-    rounds, and OpenFHE cuts off instead, which is 1/2 too low in every coefficient of both
-    polynomials: (1 + X + ... + X^(N-1)) s(X)/2 under the key.
+    Each digit is a residue up to its prime and meets an error of the key, a Gaussian but for
+    re-encryption, divided by P; the division rounds, and OpenFHE cuts off instead, which is 1/2 too
+    low in every coefficient of both polynomials: (1 + X + ... + X^(N-1)) s(X)/2 under the key.
     """
-    return _switching_noise(parameters, primes=primes, key_noise=GAUSSIAN_DEVIATION)
-
-
-def reencryption_noise(parameters: RingParameters, *, primes: int) -> float:
-    """Return the noise of a re-encryption, whose key was made with a public key.
-
-    Its errors are those of fresh encryptions, not Gaussians.
-    """
-    key_noise = encryption_noise(parameters)
-    return _switching_noise(parameters, primes=primes, key_noise=key_noise)
-
-
-@lru_cache(maxsize=256)
-def _switching_noise(parameters: RingParameters, *, primes: int, key_noise: float) -> float:
     degree = parameters.ring_dim
     digits = sum(
         degree * 2.0 ** (2 * (math.log2(prime) - LEAST_LOG2_P)) / 3.0
@@ -155,6 +144,14 @@ def _switching_noise(parameters: RingParameters, *, primes: int, key_noise: floa
     )
     offset = 0.25 * (1.0 + degree * TERNARY_VARIANCE * spread(1, ring_dim=degree))
     return math.sqrt(digits * key_noise**2 + offset + rounding_noise(parameters) ** 2)
+
+
+def reencryption_noise(parameters: RingParameters, *, primes: int) -> float:
+    """Return the noise of a re-encryption, whose key was made with a public key.
+
+    Its errors are those of fresh encryptions, not Gaussians.
+    """
+    return switching_noise(parameters, primes=primes, key_noise=encryption_noise(parameters))
 
 
 def product_bound(

@@ -16,9 +16,15 @@ from helba.errors import InvalidInput, WrongVector, require_whole
 from helba.ring.ciphertext import Ciphertext, describe_share
 from helba.ring.key import PublicKey, SecretKey
 from helba.ring.parameters import PRIMES
-from helba.ring.sharing.integer import Integers, add_modulo, as_integers, compose
+from helba.ring.sharing.integer import (
+    Integers,
+    Places,
+    add_modulo,
+    as_integers,
+    checked_places,
+    compose,
+)
 from helba.ring.sharing.pad import MOST_MULTIPLE, SHARE_MODULUS
-from helba.ring.sharing.place import Places, checked_places
 from helba.ring.sharing.rearrangement import Rearrangement
 from helba.ring.sharing.reopening import require_reopenable
 from helba.ring.sharing.share import Opening, Share

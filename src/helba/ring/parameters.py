@@ -20,7 +20,7 @@ from functools import cache, cached_property
 from typing import ClassVar
 
 from helba.errors import InvalidInput, require_whole
-from helba.ring.security import RING_DIMS, least_ring_dim, require_modulus
+from helba.ring.security import RING_DIMS, describe_ring, max_log2_qp
 
 PRIMES = 3
 AUXILIARY_BITS = 60
@@ -51,7 +51,11 @@ class RingParameters:
             return
         if self.security is None:
             raise InvalidInput("security", None, "one of 128, 192, 256")
-        require_modulus(self.log2_qp, ring_dim=self.ring_dim, security=self.security)
+        limit = max_log2_qp(self.ring_dim, security=self.security)
+        if self.log2_qp > limit:
+            ring = describe_ring(self.ring_dim)
+            expected = f"at most {limit} at N = {ring} for {self.security} bits (ePrint 2024/463)"
+            raise InvalidInput("log2(QP)", self.log2_qp, expected)
 
     @cached_property
     def moduli(self) -> tuple[int, int, int]:
@@ -82,7 +86,8 @@ class RingParameters:
 @cache  # their primes are looked for once
 def choose_parameters(*, security: int = 128) -> RingParameters:
     """Return the smallest ring that carries the primes at `security` bits."""
-    ring_dim = least_ring_dim(RingParameters.log2_qp, security=security) or RING_DIMS[-1]
+    limits = {ring_dim: max_log2_qp(ring_dim, security=security) for ring_dim in RING_DIMS}
+    ring_dim = next(each for each in RING_DIMS if RingParameters.log2_qp <= limits[each])
     return RingParameters(ring_dim=ring_dim, security=security)
 
 

@@ -37,13 +37,14 @@ from helba.ring.noise import (
 from helba.ring.parameters import PRIMES, RingParameters
 from helba.ring.sharing.integer import (
     Integers,
+    Places,
     add_modulo,
     as_integers,
+    checked_places,
     draw_residues,
     largest_of,
 )
 from helba.ring.sharing.pad import MOST_MULTIPLE, SHARE_MODULUS
-from helba.ring.sharing.place import Places, checked_places
 from helba.ring.sharing.rearrangement import Rearrangement
 from helba.ring.sharing.reopening import (
     LIFT_FAILURE,

@@ -32,8 +32,7 @@ from helba.ring.noise import (
     switching_noise,
 )
 from helba.ring.parameters import RingParameters
-from helba.ring.sharing.integer import Integers, Residues, largest_of, residues_of
-from helba.ring.sharing.place import Places
+from helba.ring.sharing.integer import Integers, Places, Residues, largest_of, residues_of
 
 _HEAD = struct.Struct("<Bd")  # how numbers are written, and the noise
 _COUNT = struct.Struct("<I")
@@ -160,7 +159,7 @@ class SimulatedBackend(Backend):
         left, right = first.dense, second.dense
         half = self._degree // 2
         folded = np.fft.ifft(left.spectrum * right.spectrum)
-        folded *= _untwist(half)
+        folded *= np.conj(_twist(half))
         coefficients = np.empty(self._degree)
         coefficients[:half], coefficients[half:] = folded.real, folded.imag
         noise = math.hypot(
@@ -309,8 +308,3 @@ def _automorphism(degree: int, exponent: int) -> tuple[Places, NDArray[np.float6
 def _twist(half: int) -> NDArray[np.complex128]:
     powers: NDArray[np.complex128] = np.exp(1j * np.pi * np.arange(half) / (2 * half))
     return powers
-
-
-@lru_cache(maxsize=16)
-def _untwist(half: int) -> NDArray[np.complex128]:
-    return np.conj(_twist(half))

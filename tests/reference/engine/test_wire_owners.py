@@ -161,7 +161,7 @@ def test_damaged_evaluation_key_leaves_nothing_behind() -> None:
 
 
 def test_evaluation_key_that_openfhe_lost_is_not_written() -> None:
-    from helba.ring.ckks.keymap import forget_keys
+    from helba.ring.ckks.process import forget_keys
 
     keyed, _ = make_key()
     forget_keys({keyed.keys.public.tag})
@@ -172,7 +172,7 @@ def test_evaluation_key_that_openfhe_lost_is_not_written() -> None:
 def test_keys_are_not_removed_while_others_are_put_in() -> None:
     """The maps are emptied and filled again: what is put in meanwhile would be lost."""
     from helba.reference.engine.ckks.ownership import changing_maps
-    from helba.ring.ckks.keymap import forget_keys
+    from helba.ring.ckks.process import forget_keys
 
     removed = threading.Event()
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 from helba.errors import InvalidInput, require_choice, require_whole
-from helba.ring.security import require_modulus
+from helba.reference.planning.modulus import require_modulus
 
 SECRETS = ("uniform", "sparse")
 AUXILIARY_PRIME_BITS = 60

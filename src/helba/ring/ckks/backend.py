@@ -22,14 +22,12 @@ from helba.errors import DamagedData
 from helba.ring.backend import Backend
 from helba.ring.ckks.context import open_context
 from helba.ring.ckks.form import automorphism_template, make_forms, read_object, rows_of_object
-from helba.ring.ckks.keymap import map_lock
-from helba.ring.ckks.process import require_own_randomness
+from helba.ring.ckks.process import map_lock, require_own_randomness
 from helba.ring.ckks.thread import run_all
 from helba.ring.key import KEY_ID_BYTES
 from helba.ring.parameters import PRIMES, RingParameters
-from helba.ring.sharing.integer import Integers, Residues, residues_of
+from helba.ring.sharing.integer import Integers, Places, Residues, residues_of
 from helba.ring.sharing.packing import pack_rows, unpack_rows
-from helba.ring.sharing.place import Places
 
 _Result = TypeVar("_Result")
 _READERS = {

@@ -17,8 +17,7 @@ import openfhe as fhe
 
 from helba.errors import EngineError
 from helba.ring.ckks.context import open_context, reason_of
-from helba.ring.ckks.keymap import forget_keys
-from helba.ring.ckks.process import require_own_randomness
+from helba.ring.ckks.process import forget_keys, require_own_randomness
 from helba.ring.ckks.template import COEFFICIENTS, EVALUATIONS, Template
 from helba.ring.parameters import PRIMES, RingParameters
 from helba.ring.sharing.integer import Residues

@@ -1,5 +1,7 @@
 """Exact arithmetic on coefficients: residues modulo primes, and the integers they stand for.
 
+Places say which coefficients of a polynomial are meant.
+
 Nothing here goes through floating point. Integers past 63 bits are Python's, in arrays of objects:
 0.1 microseconds an operation, for the hundreds or thousands of numbers that are read, not for whole
 polynomials.
@@ -17,9 +19,31 @@ from numpy.typing import NDArray
 
 from helba.errors import InvalidInput
 from helba.randomness import Draw
+from helba.ring.parameters import RingParameters
 
 Residues = NDArray[np.uint64]  # one row for each prime
 Integers = NDArray[Any]  # of int64, or of Python's integers
+Places = NDArray[np.intp]
+
+
+def as_places(name: str, values: Any) -> Places:
+    """Return numbers of coefficients as an array, or raise `InvalidInput` under that name."""
+    array = np.asarray(values)
+    if array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(name, f"{array.size} of type {array.dtype}", "one or more integers")
+    if int(array.min()) < 0:
+        raise InvalidInput(name, int(array.min()), "a coefficient, from 0 on")
+    return array.astype(np.intp)
+
+
+def checked_places(places: Any, *, parameters: RingParameters) -> Places:
+    """Return distinct coefficients of the ring as a flat array, or raise `InvalidInput`."""
+    flat: Places = as_places("places", places).reshape(-1)
+    if int(flat.max()) >= parameters.ring_dim:
+        raise InvalidInput("places", "one outside", f"from 0 to {parameters.ring_dim - 1}")
+    if np.bincount(flat).max() > 1:
+        raise InvalidInput("places", "one of them twice", "distinct")
+    return flat
 
 
 def as_integers(values: Any) -> Integers:

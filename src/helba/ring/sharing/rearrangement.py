@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.errors import InvalidInput, require_whole
-from helba.ring.sharing.integer import Integers, multiply_rounded
-from helba.ring.sharing.place import Places
+from helba.ring.sharing.integer import Integers, Places, as_places, multiply_rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,16 +36,11 @@ class Move:
     multiple: int = 1
 
     def __post_init__(self) -> None:
-        source, target = (np.asarray(each) for each in (self.source, self.target))
-        for name, places in (("source", source), ("target", target)):
-            if places.size == 0 or not np.issubdtype(places.dtype, np.integer):
-                raise InvalidInput(name, f"{places.size} of {places.dtype}", "one or more integers")
-            if int(places.min()) < 0:
-                raise InvalidInput(name, int(places.min()), "a coefficient, from 0 on")
+        source, target = as_places("source", self.source), as_places("target", self.target)
         if source.shape != target.shape:
             raise InvalidInput("target", f"of shape {target.shape}", f"of shape {source.shape}")
-        object.__setattr__(self, "source", source.reshape(-1).astype(np.intp))
-        object.__setattr__(self, "target", target.reshape(-1).astype(np.intp))
+        object.__setattr__(self, "source", source.reshape(-1))
+        object.__setattr__(self, "target", target.reshape(-1))
         if len(np.unique(self.target)) != len(self.target):
             raise InvalidInput("target", "the same place twice", "distinct places")
         if not self.factor or not math.isfinite(self.factor):

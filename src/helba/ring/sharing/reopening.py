@@ -10,7 +10,7 @@ from helba.errors import EngineError
 from helba.ring.ciphertext import Ciphertext
 from helba.ring.noise import DEVIATIONS, Bound, encryption_noise
 from helba.ring.parameters import PRIMES
-from helba.ring.sharing.place import checked_places
+from helba.ring.sharing.integer import checked_places
 from helba.ring.sharing.rearrangement import Rearrangement
 from helba.ring.sharing.share import Mask, Share
 

@@ -25,13 +25,13 @@ from helba.ring.noise import DEVIATIONS, Bound
 from helba.ring.parameters import RingParameters
 from helba.ring.sharing.integer import (
     Integers,
+    Places,
     Residues,
     add_modulo,
     compose,
     residues_of,
     round_to_bits,
 )
-from helba.ring.sharing.place import Places
 
 NAME_BYTES = 16
 MOST_SHARE_BITS = 63

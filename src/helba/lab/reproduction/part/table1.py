@@ -18,7 +18,8 @@ from helba.lab.reproduction.part.toy import describe_run
 from helba.lab.reproduction.scope import KAPPAS, Scope
 from helba.lab.reproduction.section import Section, Table
 from helba.lab.reproduction.unit import Results, Unit
-from helba.ring.security import describe_ring, max_log2_qp, require_modulus
+from helba.reference.planning.modulus import require_modulus
+from helba.ring.security import describe_ring, max_log2_qp
 
 PAPER_RATIOS = {128: 1.0, 192: 1.016, 256: 1.026}
 PAPER_RING, PAPER_LOG2_Q = 1 << 16, 4982

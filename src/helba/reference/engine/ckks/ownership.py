@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from helba.reference.engine.keys import EvaluationKey
 from helba.reference.engine.wire.description import Description
-from helba.ring.ckks.keymap import forget_keys, map_lock
+from helba.ring.ckks.process import forget_keys, map_lock
 
 
 @dataclass

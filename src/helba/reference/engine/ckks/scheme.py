@@ -41,8 +41,7 @@ from helba.reference.engine.scheme import Scheme
 from helba.reference.engine.wire.description import Description
 from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_BUDGET
 from helba.reference.planning.parameters import Parameters
-from helba.ring.ckks.keymap import forget_keys
-from helba.ring.ckks.process import require_own_randomness
+from helba.ring.ckks.process import forget_keys, require_own_randomness
 
 
 class CkksScheme(Scheme):
