@@ -7,10 +7,10 @@ CKKS's error; the server does not know that noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from helba.errors import InvalidInput, WrongVector, require_whole
 from helba.ring.ciphertext import Ciphertext, describe_share
@@ -29,8 +29,6 @@ from helba.ring.sharing.rearrangement import Rearrangement
 from helba.ring.sharing.reopening import require_reopenable
 from helba.ring.sharing.share import Opening, Share
 
-_Result = TypeVar("_Result")
-
 
 class Opener:
     """Opens with `secret_key`, and encrypts again under `public_key`, the one of the server's ring.
@@ -44,14 +42,11 @@ class Opener:
         self._secret_key = secret_key
         self.public_key = public_key
         self.parameters = public_key.parameters
+        self.run_all = public_key.backend.run_all  # independent computations
         self._backend = public_key.backend
 
     def __repr__(self) -> str:
         return f"Opener(ring_dim={self.parameters.ring_dim})"
-
-    def run_all(self, calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
-        """Return what independent computations of the opener return, side by side if it can."""
-        return self._backend.run_all(calls)
 
     def receive(self, opening: Opening, *, places: Any) -> Share:
         """Return the share of an opening; `places` are those that the server opened."""

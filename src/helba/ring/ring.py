@@ -8,10 +8,10 @@ the simulator, which computes in the clear. Both refuse the same things with the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +54,6 @@ from helba.ring.sharing.reopening import (
 )
 from helba.ring.sharing.share import NAME_BYTES, Mask, Opening
 
-_Result = TypeVar("_Result")
 SCALE_TOLERANCE = 2.0**-50  # what two scales may differ by, relatively, and still be added
 
 
@@ -76,16 +75,13 @@ class Ring:
         self.public_key = public_key
         self.evaluation_key = evaluation_key
         self.draw = draw
+        self.run_all = public_key.backend.run_all  # independent computations
         self._backend = public_key.backend
 
     @property
     def parameters(self) -> RingParameters:
         """The ring's parameters."""
         return self._backend.parameters
-
-    def run_all(self, calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
-        """Return what independent computations with this ring return, side by side if it can."""
-        return self._backend.run_all(calls)
 
     # -- encryption
 

@@ -11,9 +11,9 @@ into coefficients, and nothing else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import openfhe as fhe
@@ -29,7 +29,6 @@ from helba.ring.parameters import PRIMES, RingParameters
 from helba.ring.sharing.integer import Integers, Places, Residues, residues_of
 from helba.ring.sharing.packing import pack_rows, unpack_rows
 
-_Result = TypeVar("_Result")
 _READERS = {
     "ciphertext": fhe.DeserializeCiphertextString,
     "share": fhe.DeserializeCiphertextString,
@@ -45,6 +44,7 @@ class CkksBackend(Backend):
     """OpenFHE's ciphertexts of `parameters`."""
 
     name = "openfhe"
+    run_all = staticmethod(run_all)
 
     def __init__(self, parameters: RingParameters) -> None:
         super().__init__(parameters)
@@ -64,10 +64,6 @@ class CkksBackend(Backend):
         self._forms = make_forms(self.context, pair, fresh, ring_dim=parameters.ring_dim)
         ones = np.ones((PRIMES, parameters.ring_dim), dtype=np.uint64)
         self._one = self._read("secret key", PRIMES, ones)
-
-    def run_all(self, calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
-        """Run them side by side on the threads that there are."""
-        return run_all(calls)
 
     # -- keys
 

@@ -12,7 +12,7 @@ bits each), their modulus (64 bits) and the form (32 bits): 0 for evaluations, 1
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,16 +70,6 @@ class Template:
         for row, chunk in zip(residues, self.chunks[1:], strict=True):
             parts += [row.data, chunk]
         return b"".join(parts)
-
-    def fill_some(self, rows: Mapping[int, Residues]) -> bytes:
-        """Return the serialised object with these rows; the others have no coefficients at all."""
-        parts: list[bytes | memoryview] = []
-        for index, chunk in enumerate(self.chunks[:-1]):
-            if index in rows:
-                parts += [chunk, rows[index].data]
-            else:
-                parts += [chunk[: -_LENGTH.size], _LENGTH.pack(0)]
-        return b"".join([*parts, self.chunks[-1]])
 
 
 def find_rows(

@@ -10,6 +10,7 @@ would.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from helba.reference.engine.ckks.wire import require_tag
 from helba.reference.engine.keys import ReencryptionKey
 from helba.reference.planning.parameters import Parameters
 from helba.ring.ckks.form import parse
-from helba.ring.ckks.template import find_rows, gather_rows
+from helba.ring.ckks.template import Template, find_rows, gather_rows
+from helba.ring.sharing.integer import Residues
 
 
 def dump_reencryption_key(key: ReencryptionKey) -> bytes:
@@ -49,7 +51,18 @@ def load_reencryption_key(
     moduli = [template.moduli[row] for row in kept]
     residues = read_residues(packed, ring_dim=parameters.ring_dim, moduli=moduli)
     rows = dict(zip(kept.tolist(), residues, strict=True))
-    return parse(fhe.DeserializeEvalKeyString, template.fill_some(rows))
+    return parse(fhe.DeserializeEvalKeyString, _fill_some(template, rows))
+
+
+def _fill_some(template: Template, rows: Mapping[int, Residues]) -> bytes:
+    """The serialised object with these rows; the others have no coefficients at all."""
+    parts: list[bytes | memoryview] = []
+    for index, chunk in enumerate(template.chunks[:-1]):
+        if index in rows:
+            parts += [chunk, rows[index].data]
+        else:  # a row begins with its length, of 64 bits
+            parts += [chunk[:-8], bytes(8)]
+    return b"".join([*parts, template.chunks[-1]])
 
 
 def _kept_rows(parameters: Parameters, *, level: int) -> NDArray[np.intp]:
