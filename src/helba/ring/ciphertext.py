@@ -13,14 +13,12 @@ from helba.ring.parameters import PRIMES, RingParameters
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Ciphertext:
+class Ciphertext(Operand):
     """An encrypted polynomial with `primes` primes left, under the key named `key_id`.
 
     Its coefficients are integers; a number x stands there as round(scale x). The scale is public
-    and belongs to no modulus: constants are folded into it and cost nothing. `bound` is a public
-    bound of the integers, `noise` that of the error, `computed` the part of it that computing has
-    added (see `helba.ring.noise`), and `failure` the probability that a reopening it came from went
-    around the modulus, over all of them.
+    and belongs to no modulus: constants are folded into it and cost nothing. `failure` is the
+    probability that a reopening it came from went around the modulus, over all of them.
     """
 
     body: Any = field(compare=False)
@@ -28,15 +26,7 @@ class Ciphertext:
     key_id: bytes
     primes: int
     scale: float
-    bound: Bound
-    noise: float
-    computed: float = 0.0
     failure: float = 0.0
-
-    @property
-    def operand(self) -> Operand:
-        """Bound and noise, which the noise of a product follows from."""
-        return Operand(bound=self.bound, noise=self.noise, computed=self.computed)
 
     @property
     def error_bound(self) -> float:

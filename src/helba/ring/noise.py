@@ -94,7 +94,7 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Operand:
-    """The public side of a factor: the message's bound, its noise, and the computed part of it."""
+    """A factor: a public bound of its integers, its noise, and the part that was computed."""
 
     bound: Bound
     noise: float

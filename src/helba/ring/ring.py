@@ -34,7 +34,7 @@ from helba.ring.noise import (
     reencryption_noise,
     switching_noise,
 )
-from helba.ring.parameters import PRIMES, RingParameters
+from helba.ring.parameters import PRIMES
 from helba.ring.sharing.integer import (
     Integers,
     Places,
@@ -75,13 +75,9 @@ class Ring:
         self.public_key = public_key
         self.evaluation_key = evaluation_key
         self.draw = draw
+        self.parameters = public_key.parameters
         self.run_all = public_key.backend.run_all  # independent computations
         self._backend = public_key.backend
-
-    @property
-    def parameters(self) -> RingParameters:
-        """The ring's parameters."""
-        return self._backend.parameters
 
     # -- encryption
 
@@ -156,7 +152,7 @@ class Ring:
             bound = bound.plus(each.bound, most=self.parameters.ring_dim)
         computed = math.fsum(each.computed for each in lowered)
         if independent:
-            noises = [math.hypot(*(each.operand.fresh for each in lowered), computed)]
+            noises = [math.hypot(*(each.fresh for each in lowered), computed)]
         made = replace(
             lowered[0],
             bound=bound,
@@ -198,8 +194,8 @@ class Ring:
             )
         first, second = self.drop(first, primes=primes), self.drop(second, primes=primes)
         noise = product_noise(
-            first.operand,
-            second.operand,
+            first,
+            second,
             parameters=self.parameters,
             primes=primes,
             independent=independent,

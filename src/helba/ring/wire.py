@@ -193,12 +193,9 @@ def load_evaluation_key(
 
     OpenFHE keeps it until the process ends.
     """
+    backend, key = public_key.backend, public_key.key_id
     read = _load_key(
-        data,
-        backend=public_key.backend,
-        automorphism=automorphism,
-        kind="evaluation key",
-        key=public_key.key_id,
+        data, backend=backend, kind="evaluation key", key=key, automorphism=automorphism
     )
     return EvaluationKey(**read, automorphism=automorphism)
 
@@ -207,13 +204,8 @@ def load_reencryption_key(
     data: bytes | memoryview, *, public_key: PublicKey, to: PublicKey
 ) -> ReencryptionKey:
     """Return the key that leads from one public key to another, or raise `DamagedData`."""
-    read = _load_key(
-        data,
-        backend=public_key.backend,
-        kind="re-encryption key",
-        key=public_key.key_id,
-        recipient=to.key_id,
-    )
+    backend, key = public_key.backend, public_key.key_id
+    read = _load_key(data, backend=backend, kind="re-encryption key", key=key, recipient=to.key_id)
     return ReencryptionKey(**read, recipient_id=to.key_id)
 
 

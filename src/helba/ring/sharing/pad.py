@@ -28,7 +28,6 @@ SHARE_MODULUS = 1 << (8 * NUMBER_BYTES)
 SEED_BYTES = 32
 # Larger numbers would wrap around with a probability above 2^-41.
 MOST_INPUT = 1 << 55
-MOST_SUMMANDS = 1 << 36  # sums of so many limbs are exact in doubles
 MOST_MULTIPLE = 1 << 60  # by which inputs are multiplied when they are lifted into a ring
 SHARE_DIGEST_BYTES = 8  # it finds damage, and nothing else
 
@@ -61,13 +60,11 @@ def sum_signed(numbers: Integers, *, signs: NDArray[np.int8]) -> Integers:
     """Return sums of numbers below 2^96 with signs, modulo 2^96: one for each row of `signs`.
 
     A sign is 1, -1 or 0. Each party does it to its own part of inputs, and the results are parts of
-    the sum. Numbers are cut into six limbs of 16 bits, whose sums are exact in doubles: 30 times as
-    fast as Python's integers for 128 sums of a full polynomial.
+    the sum. Numbers are cut into six limbs of 16 bits, whose sums are exact in doubles for up to 2^36
+    numbers: 30 times as fast as Python's integers for 128 sums of a full polynomial.
     """
     if signs.ndim != 2 or signs.shape[1] != len(numbers) or not (np.abs(signs) <= 1).all():
         raise InvalidInput("signs", f"of shape {signs.shape}", f"1, -1 or 0, {len(numbers)} a row")
-    if len(numbers) > MOST_SUMMANDS:
-        raise InvalidInput("numbers", len(numbers), f"at most {MOST_SUMMANDS}")
     data = b"".join(int(number).to_bytes(NUMBER_BYTES, "little") for number in numbers)
     limbs = np.frombuffer(data, dtype="<u2").reshape(len(numbers), -1).astype(np.float64)
     sums = (signs.astype(np.float64) @ limbs).astype(np.int64).astype(object)
