@@ -58,7 +58,7 @@ class Parties:
         share = self.opener.receive(opening, places=places)
         if noise is not None:
             share = self.opener.add_noise(share, deviation=noise)
-        replies = self.opener.reopen(share, rearrangements=rearrangements)
+        replies = self.opener.reopen([(share, each) for each in rearrangements])
         return self.ring.reopen(
             mask, replies, rearrangements=rearrangements, added=noise or 0.0, renew=renew
         )

@@ -127,7 +127,7 @@ def test_narrow_messages_in_a_row_stay_within_their_bounds():
     parties = make_parties("openfhe", 13)
     ring, everywhere = parties.ring, parties.everywhere
     degree = parties.parameters.ring_dim
-    same_places = [Rearrangement([Move(everywhere, everywhere)])]
+    same_places = [Rearrangement([Move(everywhere, everywhere)], scale=1.0)]
     beyond = 0
     for kind in ("same", "alternating", "wave"):
         values = narrow_message(degree, kind) << 10
@@ -180,7 +180,7 @@ def test_reopenings_stay_within_their_bounds(backend, seed, bits, factor):
     values = rng.integers(-(2**30), 2**30, 20).astype(object) * 2 ** (bits - 30)
     made = parties.ring.encrypt(values, places=np.arange(20), scale=1.0, peak=2.0**bits, primes=2)
     (fresh,) = parties.reopen(
-        made, [Rearrangement([Move(np.arange(20), 7 * np.arange(20), factor=factor)])]
+        made, [Rearrangement([Move(np.arange(20), 7 * np.arange(20), factor=factor)], scale=1.0)]
     )
     numerator, denominator = float(factor).as_integer_ratio()
     exact = [each * numerator // denominator for each in values]
@@ -233,7 +233,7 @@ def test_bound_of_a_reopening_is_near_what_is_seen(backend):
         np.zeros(count, dtype=int), places=np.arange(count), scale=1.0, peak=1.0, primes=2
     )
     (fresh,) = parties.reopen(
-        made, [Rearrangement([Move(np.arange(count), np.arange(count), factor=50.0)])]
+        made, [Rearrangement([Move(np.arange(count), np.arange(count), factor=50.0)], scale=1.0)]
     )
     seen = worst(parties.read(fresh, np.arange(count)), np.zeros(count))
     assert seen <= fresh.error_bound <= SPARSE_FACTOR * seen
@@ -251,7 +251,9 @@ def test_failure_of_a_reopening_is_what_happens_to_messages_near_the_modulus():
         peak=float(large) * 1.001,
         primes=2,
     )
-    (fresh,) = parties.reopen(made, [Rearrangement([Move(np.arange(count), np.arange(count))])])
+    (fresh,) = parties.reopen(
+        made, [Rearrangement([Move(np.arange(count), np.arange(count))], scale=1.0)]
+    )
     # modulo two primes it cannot be seen; a product divides the lift to three
     factor, last = 1 << 20, parameters.moduli[2]
     one = parties.ring.encrypt([factor], places=[0], scale=1.0, peak=float(factor))

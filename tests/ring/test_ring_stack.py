@@ -30,7 +30,7 @@ def open_stack(parties, stack, places):
 
 def reopen(parties, shares, masks, rearrangements, **options):
     """Both sides of a reopening of joined shares."""
-    replies = parties.opener.reopen(Share.join(shares), rearrangements=rearrangements)
+    replies = parties.opener.reopen([(Share.join(shares), each) for each in rearrangements])
     return parties.ring.reopen(Mask.join(masks), replies, rearrangements=rearrangements, **options)
 
 
@@ -48,7 +48,7 @@ def test_numbers_of_several_polynomials_are_moved_into_one(backend, seed, number
     order = rng.permutation(len(sources))
     targets = rng.choice(degree, len(sources), replace=False)
     factor = float(rng.uniform(-3, 3))
-    together = Rearrangement([Move(sources[order], targets, factor=factor)])
+    together = Rearrangement([Move(sources[order], targets, factor=factor)], scale=1.0)
     half = np.arange(len(sources)) % 2 == 0
     summed = Rearrangement(
         [Move(sources[half], targets[half]), Move(sources[half][::-1], targets[half], factor=2.0)],
@@ -70,9 +70,9 @@ def test_joined_opening_reads_only_places_that_are_open(parties):
     joined = Share.join(shares)
     for closed in (3, degree + 3, 2 * degree + 1, 3 * degree + 3):
         with pytest.raises(InvalidInput, match="not open"):
-            parties.opener.reopen(joined, rearrangements=[Rearrangement([Move([closed], [0])])])
+            parties.opener.reopen([(joined, Rearrangement([Move([closed], [0])], scale=1.0))])
     assert parties.opener.reopen(
-        joined, rearrangements=[Rearrangement([Move([2 * degree + 3], [0])])]
+        [(joined, Rearrangement([Move([2 * degree + 3], [0])], scale=1.0))]
     )
 
 
@@ -87,8 +87,8 @@ def test_joined_mask_serves_once_and_its_parts_are_taken(parties):
     with pytest.raises(EngineError, match="serves once"):
         Mask.join(masks)
     degree = parties.parameters.ring_dim
-    moved = [Rearrangement([Move([0, degree], [4, 5])])]
-    replies = parties.opener.reopen(Share.join(shares), rearrangements=moved)
+    moved = [Rearrangement([Move([0, degree], [4, 5])], scale=1.0)]
+    replies = parties.opener.reopen([(Share.join(shares), each) for each in moved])
     (fresh,) = parties.ring.reopen(joined, replies, rearrangements=moved)
     assert worst(parties.read(fresh, [4, 5]), [7, 8]) <= fresh.error_bound
     with pytest.raises(EngineError, match="serves once"):
@@ -163,10 +163,10 @@ def test_noise_counts_for_the_rearrangements_that_have_it(parties):
     opening, mask = parties.ring.open(encrypt(parties, values, places), places=places)
     share = parties.opener.receive(opening, places=places)
     noisy = parties.opener.add_noise(share, deviation=deviation)
-    moves = [Rearrangement([Move(places, places + start)]) for start in (0, 50)]
+    moves = [Rearrangement([Move(places, places + start)], scale=1.0) for start in (0, 50)]
     replies = [
-        *parties.opener.reopen(share, rearrangements=moves[:1]),
-        *parties.opener.reopen(noisy, rearrangements=moves[1:]),
+        *parties.opener.reopen([(share, each) for each in moves[:1]]),
+        *parties.opener.reopen([(noisy, each) for each in moves[1:]]),
     ]
     exact, spread = parties.ring.reopen(mask, replies, rearrangements=moves, added=[0.0, deviation])
     assert worst(parties.read(exact, places), values) <= exact.error_bound < 2.0**20
@@ -176,7 +176,7 @@ def test_noise_counts_for_the_rearrangements_that_have_it(parties):
 
 
 def test_one_number_of_noise_counts_for_all_rearrangements(parties):
-    moves = [Rearrangement([Move([0], [place])]) for place in (0, 1)]
+    moves = [Rearrangement([Move([0], [place])], scale=1.0) for place in (0, 1)]
     made = encrypt(parties, [1 << 30], [0])
     noisy = parties.reopen(made, moves, noise=2.0**40)
     assert [each.noise >= 2.0**40 for each in noisy] == [True, True]

@@ -200,13 +200,13 @@ made = ring.drop(ring.encrypt([5], places=[0], scale=1.0, peak=8.0), primes=2)
 opening, _ = ring.open(made, places=[0])
 set_threads("2")
 share = opener.receive(opening, places=[0])
-moved = Rearrangement([Move([0], [0])])
-opener.reopen(share, rearrangements=[moved, moved])  # helpers have begun
+moved = Rearrangement([Move([0], [0])], scale=1.0)
+opener.reopen([(share, moved), (share, moved)])  # helpers have begun
 child = os.fork()
 if not child:
     opener.receive(opening, places=[0])
     try:
-        opener.reopen(share, rearrangements=[moved, moved])
+        opener.reopen([(share, moved), (share, moved)])
     except EngineError as error:
         os._exit(7 if "forked" in str(error) else 1)
     os._exit(2)

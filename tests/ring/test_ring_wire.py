@@ -95,10 +95,10 @@ def test_shares_that_the_opener_encrypted_survive_bytes(parties, primes):
     found = parties.read(made, [5, 6])
     assert worst(found, [3 << 30, -(4 << 30)]) <= made.error_bound
     # the opener's replies, too
-    moves = [Rearrangement([Move([5, 6], [0, 1])])]
+    moves = [Rearrangement([Move([5, 6], [0, 1])], scale=1.0)]
     opening, mask = parties.ring.open(parties.ring.drop(made, primes=2), places=[5, 6])
     opened = parties.opener.receive(opening, places=[5, 6])
-    (reply,) = parties.opener.reopen(opened, rearrangements=moves)
+    (reply,) = parties.opener.reopen([(opened, each) for each in moves])
     read = load_ciphertext(dump_ciphertext(reply, backend=engine), public_key=public)
     assert read == describe_share(public, count=2)
     (fresh,) = parties.ring.reopen(mask, [read], rearrangements=moves)
@@ -278,13 +278,10 @@ def test_secret_key_must_be_right_modulo_every_prime(row):
 
 
 def test_share_whose_claimed_noise_leaves_no_room_is_refused(parties):
-    (share,) = parties.opener.reopen(
-        parties.opener.receive(
-            parties.ring.open(parties.ring.drop(encrypt(parties)[1], primes=2), places=[0])[0],
-            places=[0],
-        ),
-        rearrangements=[Rearrangement([Move([0], [0])])],
-    )
+    low = parties.ring.drop(encrypt(parties)[1], primes=2)
+    opened = parties.opener.receive(parties.ring.open(low, places=[0])[0], places=[0])
+    moved = Rearrangement([Move([0], [0])], scale=1.0)
+    (share,) = parties.opener.reopen([(opened, moved)])
     forged = dump_ciphertext(replace(share, noise=1e300), backend=engine_of(parties))
     with pytest.raises(DamagedData, match="do not fit its primes"):
         load_ciphertext(forged, public_key=parties.keys.public)

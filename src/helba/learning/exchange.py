@@ -172,7 +172,7 @@ def reopen_shares(
     for target in exchange.targets:
         noisy = opener.add_noise(share, deviation=target.deviation) if target.deviation else share
         moved += [(noisy, each) for each in target.rearrangements.values()]
-    return opener.reopen_each(moved)
+    return opener.reopen(moved)
 
 
 def take_replies(

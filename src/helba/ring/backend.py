@@ -76,7 +76,7 @@ class Backend(ABC):
         """Return the body of the negative message."""
 
     @abstractmethod
-    def product(self, first: Any, second: Any, *, evaluation: Any, primes: int) -> Any:
+    def product(self, first: Any, second: Any, *, primes: int) -> Any:
         """Return the product modulo X^N + 1, relinearised, divided by the last prime."""
 
     @abstractmethod

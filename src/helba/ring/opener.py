@@ -67,12 +67,8 @@ class Opener:
         """Return the share with discrete Gaussian noise, in the integers of the opened value."""
         return share.plus(self._backend.draw_gaussian(len(share.places), deviation=deviation))
 
-    def reopen(self, share: Share, *, rearrangements: Sequence[Rearrangement]) -> list[Ciphertext]:
-        """Encrypt the share again, once for each rearrangement; the server takes its mask off."""
-        return self.reopen_each([(share, each) for each in rearrangements])
-
-    def reopen_each(self, shares: Sequence[tuple[Share, Rearrangement]]) -> list[Ciphertext]:
-        """Encrypt shares again, each by its own rearrangement; on all threads that there are."""
+    def reopen(self, shares: Sequence[tuple[Share, Rearrangement]]) -> list[Ciphertext]:
+        """Encrypt shares again, each by its own rearrangement; the server takes its mask off."""
         integers: dict[int, Integers] = {}
         calls = []
         for share, each in shares:

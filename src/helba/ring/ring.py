@@ -183,7 +183,7 @@ class Ring:
         around the modulus. `independent` says that the operands' errors have nothing to do with
         each other.
         """
-        evaluation = self._require_evaluation()
+        self._require_evaluation()
         self._require_own(first)
         self._require_own(second)
         primes = min(first.primes, second.primes)
@@ -214,9 +214,7 @@ class Ring:
             computed=noise,
             failure=first.failure + second.failure,
         ).require_room()
-        body = self._backend.product(
-            first.body, second.body, evaluation=evaluation.payload, primes=primes
-        )
+        body = self._backend.product(first.body, second.body, primes=primes)
         return replace(made, body=body)
 
     def automorphism(self, ciphertext: Ciphertext) -> Ciphertext:

@@ -154,7 +154,7 @@ class SimulatedBackend(Backend):
             return replace(body, values=-body.values)
         return replace(body, coefficients=-body.coefficients)
 
-    def product(self, first: Any, second: Any, *, evaluation: Any, primes: int) -> Any:
+    def product(self, first: Any, second: Any, *, primes: int) -> Any:
         """Convolve, and divide by the last prime."""
         left, right = first.dense, second.dense
         half = self._degree // 2
@@ -216,10 +216,12 @@ class SimulatedBackend(Backend):
         if isinstance(payload, _Dense):
             return _HEAD.pack(_DENSE, payload.noise) + payload.coefficients.astype("<f8").tobytes()
         if payload.values.dtype == object:
-            kind_of, numbers = _WIDE, b"".join(map(_dump_wide, payload.values))
+            mark, size = _WIDE, _NUMBER_BYTES[_WIDE]
+            pieces = [int(each).to_bytes(size, "little", signed=True) for each in payload.values]
+            numbers = b"".join(pieces)
         else:
-            kind_of, numbers = _NARROW, payload.values.astype("<i8").tobytes()
-        head = _HEAD.pack(kind_of, payload.noise) + _COUNT.pack(len(payload.places))
+            mark, numbers = _NARROW, payload.values.astype("<i8").tobytes()
+        head = _HEAD.pack(mark, payload.noise) + _COUNT.pack(len(payload.places))
         return b"".join([head, payload.places.astype("<u4").tobytes(), numbers])
 
     def load(
@@ -258,9 +260,7 @@ class SimulatedBackend(Backend):
         if mark == _NARROW:
             values = np.frombuffer(numbers, dtype="<i8").astype(np.int64)
         else:
-            pieces = [
-                bytes(numbers[start : start + size]) for start in range(0, count * size, size)
-            ]
+            pieces = np.frombuffer(numbers, dtype=f"V{size}").tolist()
             wide = [int.from_bytes(piece, "little", signed=True) for piece in pieces]
             values = np.array(wide, dtype=object)
         return _Exact(values, places, degree, noise)
@@ -282,10 +282,6 @@ class SimulatedBackend(Backend):
 def _addable(values: Integers) -> Integers:
     """The same integers, as Python's where a sum of two could be past 63 bits."""
     return values.astype(object) if largest_of(values) >> 62 else values
-
-
-def _dump_wide(value: Any) -> bytes:
-    return int(value).to_bytes(_NUMBER_BYTES[_WIDE], "little", signed=True)
 
 
 def _whole(values: NDArray[np.float64]) -> Integers:

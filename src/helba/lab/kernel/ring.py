@@ -76,7 +76,7 @@ class _Parties:
         self.values = rng.integers(-VALUES, VALUES, NUMBERS)
         self.fresh = self.encrypt(3)
         self.factor = self.ring.encrypt([VALUES], places=[0], scale=1.0, peak=float(VALUES))
-        self.moved = [Rearrangement([Move(self.places, 3 * self.places, factor=0.37)])]
+        self.moved = [Rearrangement([Move(self.places, 3 * self.places, factor=0.37)], scale=1.0)]
 
     def encrypt(self, primes: int) -> Ciphertext:
         return self.ring.encrypt(
@@ -176,7 +176,7 @@ def _reopen(parties: _Parties) -> tuple[_Timed, _Check]:
     def run() -> tuple[Opening, Ciphertext]:
         opening, mask = parties.ring.open(low, places=parties.places)
         share = parties.opener.receive(opening, places=parties.places)
-        replies = parties.opener.reopen(share, rearrangements=parties.moved)
+        replies = parties.opener.reopen([(share, each) for each in parties.moved])
         (fresh,) = parties.ring.reopen(mask, replies, rearrangements=parties.moved)
         return opening, fresh
 

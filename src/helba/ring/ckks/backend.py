@@ -130,7 +130,7 @@ class CkksBackend(Backend):
         """Negate."""
         return self.context.EvalNegate(body)
 
-    def product(self, first: Any, second: Any, *, evaluation: Any, primes: int) -> Any:
+    def product(self, first: Any, second: Any, *, primes: int) -> Any:
         """Multiply, relinearise with the key that OpenFHE's maps hold, and rescale."""
         return self.context.Rescale(self.context.EvalMult(first, second))
 

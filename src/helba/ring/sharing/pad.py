@@ -60,8 +60,8 @@ def sum_signed(numbers: Integers, *, signs: NDArray[np.int8]) -> Integers:
     """Return sums of numbers below 2^96 with signs, modulo 2^96: one for each row of `signs`.
 
     A sign is 1, -1 or 0. Each party does it to its own part of inputs, and the results are parts of
-    the sum. Numbers are cut into six limbs of 16 bits, whose sums are exact in doubles for up to 2^36
-    numbers: 30 times as fast as Python's integers for 128 sums of a full polynomial.
+    the sum. Numbers are cut into six limbs of 16 bits, of which sums of up to 2^36 are exact in
+    doubles: 30 times as fast as Python's integers for 128 sums of a full polynomial.
     """
     if signs.ndim != 2 or signs.shape[1] != len(numbers) or not (np.abs(signs) <= 1).all():
         raise InvalidInput("signs", f"of shape {signs.shape}", f"1, -1 or 0, {len(numbers)} a row")

@@ -25,7 +25,7 @@ class Move:
     """Numbers at the coefficients `source` go to `target`: round(factor x) times `multiple`.
 
     The factor is any public real number other than 0; a negative one changes the sign of the
-    numbers, and the scale follows its size. Each party rounds its own share, so the sum is off by
+    numbers. Each party rounds its own share, so the sum is off by
     one unit at most. A whole `multiple` is applied after that: the result is then exactly a
     multiple of it, whatever the error was, which is how numbers are put on a grid.
     """
@@ -56,23 +56,15 @@ class Move:
 
 @dataclass(frozen=True, eq=False)
 class Rearrangement:
-    """All that goes into one new ciphertext: moves whose numbers are added where they meet.
-
-    `scale` is that of the result. It follows from the factor where all moves have the same one and
-    none meet; else it must be stated.
-    """
+    """All that goes into one new ciphertext of `scale`: numbers are added where moves meet."""
 
     moves: Sequence[Move]
-    scale: float | None = None
+    scale: float
 
     def __post_init__(self) -> None:
         if not self.moves:
             raise InvalidInput("moves", "none", "at least one")
         object.__setattr__(self, "moves", tuple(self.moves))
-        if self.scale is None and len({move.stretch for move in self.moves}) > 1:
-            raise InvalidInput("scale", None, "stated where factors differ")
-        if self.scale is None and len(self.targets) < sum(len(move.target) for move in self.moves):
-            raise InvalidInput("scale", None, "stated where moves meet in a coefficient")
 
     @cached_property
     def sources(self) -> Places:
@@ -98,10 +90,6 @@ class Rearrangement:
     def on_grid(self) -> bool:
         """True if every number is rounded to a multiple, so that no earlier error remains."""
         return all(move.multiple > 1 for move in self.moves)
-
-    def result_scale(self, scale: float) -> float:
-        """Return the scale of the result for numbers that had `scale` before."""
-        return scale * abs(self.moves[0].stretch) if self.scale is None else self.scale
 
     def apply(self, values: Integers, *, places: Places) -> Integers:
         """Return one party's share of the result at `targets`, from its share at `places`."""

@@ -46,7 +46,7 @@ def describe_reopened(
     return replace(
         carried,
         primes=PRIMES,
-        scale=rearrangement.result_scale(carried.scale),
+        scale=rearrangement.scale,
         bound=Bound.of(peak=highest, norm=norm, count=numbers),
         noise=math.hypot(encryption_noise(parameters), computed),
         computed=computed,
