@@ -38,24 +38,18 @@ class Ciphertext(Operand):
         """True for an encrypted share, whose integers are uniform modulo the first two primes."""
         return self.bound.peak == float(self.parameters.share_modulus // 2)
 
-    @property
-    def has_room(self) -> bool:
-        """True if every coefficient within its bounds stays below half of the modulus.
+    def require_room(self) -> Ciphertext:
+        """Return it; `OutOfRange` if a coefficient within its bounds may go around the modulus.
 
         Integers of an encrypted share may go around two primes: the other share takes it back.
         """
         peak = 0.0 if self.is_masked and self.primes >= 2 else self.bound.peak
-        return peak + self.error_bound < self.parameters.modulus(self.primes) / 2
-
-    def require_room(self) -> Ciphertext:
-        """Return it; `OutOfRange` if a coefficient within its bounds may go around the modulus."""
-        if self.has_room:
+        largest, half = peak + self.error_bound, self.parameters.modulus(self.primes) / 2
+        if largest < half:
             return self
-        bits = math.log2(self.bound.peak + self.error_bound)
-        room = math.log2(self.parameters.modulus(self.primes) / 2)
         raise OutOfRange(
-            f"integers of up to 2^{bits:.1f} do not fit {count_primes(self.primes)}, which hold "
-            f"2^{room:.1f}: lower the scale"
+            f"integers of up to 2^{math.log2(largest):.1f} do not fit {count_primes(self.primes)}, "
+            f"which hold 2^{math.log2(half):.1f}: lower the scale"
         )
 
     def require_shareable(self) -> Ciphertext:

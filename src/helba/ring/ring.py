@@ -52,7 +52,7 @@ from helba.ring.sharing.reopening import (
     describe_reopened,
     require_reopenable,
 )
-from helba.ring.sharing.share import NAME_BYTES, Mask, Opening
+from helba.ring.sharing.share import NAME_BYTES, Mask, Opening, Share
 
 SCALE_TOLERANCE = 2.0**-50  # what two scales may differ by, relatively, and still be added
 
@@ -285,7 +285,8 @@ class Ring:
             second=second,
             masked=add_modulo(first, mask, moduli),
         )
-        return opening, Mask(mask, places=places, parameters=self.parameters, carried=carried)
+        share = Share(mask, places=places, parameters=self.parameters)
+        return opening, Mask(share, carried=carried)
 
     def reopen(
         self,
@@ -314,7 +315,7 @@ class Ring:
         carried = mask.carried
         if carried.key_id != self.public_key.key_id:
             raise WrongVector("the mask belongs to another key")
-        require_reopenable(mask, rearrangements)
+        require_reopenable(carried, rearrangements)
         for reply, each in zip(replies, rearrangements, strict=True):
             if reply != describe_share(self.public_key, count=len(each.targets)):
                 raise WrongVector(

@@ -22,7 +22,7 @@ import struct
 from dataclasses import dataclass, replace
 from typing import Any
 
-from helba.errors import DamagedData, InvalidInput
+from helba.errors import DamagedData, InvalidInput, OutOfRange
 from helba.ring.backend import Backend
 from helba.ring.ciphertext import Ciphertext
 from helba.ring.key import (
@@ -102,8 +102,10 @@ def load_ciphertext(data: bytes | memoryview, *, public_key: PublicKey) -> Ciphe
         computed=computed,
         failure=failure,
     )
-    if not found.has_room:
-        raise DamagedData("the ciphertext's bounds do not fit its primes")
+    try:
+        found.require_room()
+    except OutOfRange as error:
+        raise DamagedData(f"the ciphertext's bounds do not fit its primes: {error}") from error
     body = backend.load("ciphertext", payload, primes=head.primes, key_id=key_id, automorphism=None)
     return replace(found, body=body)
 

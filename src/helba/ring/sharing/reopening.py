@@ -12,7 +12,7 @@ from helba.ring.noise import DEVIATIONS, Bound, encryption_noise
 from helba.ring.parameters import PRIMES
 from helba.ring.sharing.integer import checked_places
 from helba.ring.sharing.rearrangement import Rearrangement
-from helba.ring.sharing.share import Mask, Share
+from helba.ring.sharing.share import Share
 
 # OpenFHE lifts residues of two primes to three with a quotient in doubles: a number within 2^51.4
 # of half the modulus may be lifted wrongly. Measured 2^-52.8 a share, and there are two.
@@ -54,8 +54,8 @@ def describe_reopened(
     )
 
 
-def require_reopenable(share: Mask | Share, rearrangements: Sequence[Rearrangement]) -> None:
-    """Raise unless the share has two primes and all that is written lies in the ring."""
+def require_reopenable(share: Ciphertext | Share, rearrangements: Sequence[Rearrangement]) -> None:
+    """Raise unless the opened value has two primes and all that is written lies in the ring."""
     if share.primes != 2:
         raise EngineError(f"a reopening needs a value with two primes left, not {share.primes}")
     for each in rearrangements:

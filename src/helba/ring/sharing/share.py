@@ -14,7 +14,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,8 @@ class Opening:
         return int(self.masked.shape[1])
 
 
-class _Residues:
-    """Residues of one party at `places`."""
+class Share:
+    """Residues of one party at `places`. The opener's is the value plus the server's mask."""
 
     def __init__(self, residues: Residues, *, places: Places, parameters: RingParameters) -> None:
         self._residues = residues
@@ -72,53 +72,38 @@ class _Residues:
         return len(self._residues)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(primes={self.primes}, count={len(self.places)})"
+        return f"Share(primes={self.primes}, count={len(self.places)})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"a {type(self).__name__} is secret: it is neither pickled nor copied")
+        raise TypeError("a Share is secret: it is neither pickled nor copied")
 
-    def _integers(self) -> Integers:
+    @classmethod
+    def join(cls, shares: Mapping[int, Share]) -> Share:
+        """Return one share of the polynomials of a stack, by number: places of k begin at k N."""
+        if not shares:
+            raise InvalidInput("openings", "none", "at least one")
+        first, *others = shares.values()
+        if any((s.parameters, s.primes) != (first.parameters, first.primes) for s in others):
+            raise EngineError("openings of several rings, or with other primes, cannot be joined")
+        degree = first.parameters.ring_dim
+        return cls(
+            np.concatenate([share._residues for share in shares.values()], axis=1),
+            places=np.concatenate([share.places + k * degree for k, share in shares.items()]),
+            parameters=first.parameters,
+        )
+
+    def integers(self) -> Integers:
+        """Return the share as integers around 0."""
         return compose(self._residues, self.parameters.moduli[: self.primes])
 
-    def _modulo(self, bits: int) -> NDArray[np.uint64]:
+    def modulo(self, *, bits: int) -> NDArray[np.uint64]:
+        """Return the share modulo 2^bits; minus the mask's, the value times 2^bits/q."""
         if not 1 <= bits <= MOST_SHARE_BITS:
             raise InvalidInput("bits", bits, f"from 1 to {MOST_SHARE_BITS}")
         if self.primes != 1:
             raise EngineError(f"a comparison needs a value with one prime left, not {self.primes}")
         modulus = self.parameters.moduli[0]
         return round_to_bits(self._residues[0], modulus=modulus, bits=bits)
-
-
-def _joined(parts: Mapping[int, _Residues]) -> dict[str, Any]:
-    """Return what describes residues of the polynomials of a stack, one after the other."""
-    if not parts:
-        raise InvalidInput("openings", "none", "at least one")
-    first, *others = parts.values()
-    if any((p.parameters, p.primes) != (first.parameters, first.primes) for p in others):
-        raise EngineError("openings of several rings, or with other primes, cannot be joined")
-    degree = first.parameters.ring_dim
-    return {
-        "residues": np.concatenate([part._residues for part in parts.values()], axis=1),
-        "places": np.concatenate([part.places + k * degree for k, part in parts.items()]),
-        "parameters": first.parameters,
-    }
-
-
-class Share(_Residues):
-    """The opener's share: the value plus the server's mask, uniform to whoever sees it."""
-
-    def modulo(self, *, bits: int) -> NDArray[np.uint64]:
-        """Return the share modulo 2^bits; minus the mask's, the value times 2^bits/q."""
-        return self._modulo(bits)
-
-    def integers(self) -> Integers:
-        """Return the share as integers around 0."""
-        return self._integers()
-
-    @classmethod
-    def join(cls, shares: Mapping[int, Share]) -> Share:
-        """Return one share of the polynomials of a stack, by number: places of k begin at k N."""
-        return cls(**_joined(shares))
 
     def plus(self, noise: Integers) -> Share:
         """Return the share with these integers added; see `helba.ring.gaussian`."""
@@ -127,17 +112,24 @@ class Share(_Residues):
         return Share(noisy, places=self.places, parameters=self.parameters)
 
 
-class Mask(_Residues):
+class Mask:
     """The server's share: what it added, and has to take off. It can be taken once.
 
     `carried` is the public side of the value under it, its error as it is after the opening.
     """
 
-    def __init__(self, residues: Residues, *, carried: Ciphertext, **description: Any) -> None:
-        super().__init__(residues, **description)
+    def __init__(self, share: Share, *, carried: Ciphertext) -> None:
+        self._share = share
+        self.places = share.places
         self.carried = carried
         self._process = os.getpid()
         self._taken = False
+
+    def __repr__(self) -> str:
+        return f"Mask(primes={self.carried.primes}, count={len(self.places)})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Mask is secret: it is neither pickled nor copied")
 
     @classmethod
     def join(cls, masks: Mapping[int, Mask]) -> Mask:
@@ -148,7 +140,7 @@ class Mask(_Residues):
         carried = [mask.carried for mask in masks.values()]
         if len({(each.key_id, each.scale) for each in carried}) != 1:
             raise EngineError("masks of several keys or scales cannot be joined")
-        joined = _joined(masks)
+        share = Share.join({number: mask._share for number, mask in masks.items()})
         for mask in masks.values():
             mask._take()
         bounds = [each.bound for each in carried]
@@ -162,7 +154,7 @@ class Mask(_Residues):
             noise=max(each.noise for each in carried),
             failure=math.fsum(each.failure for each in carried),
         )
-        return cls(**joined, carried=whole)
+        return cls(share, carried=whole)
 
     def error(self, *, bits: int, added: float = 0.0) -> float:
         """Return how far share minus mask may be from the value, in units of modulo 2^bits.
@@ -171,18 +163,18 @@ class Mask(_Residues):
         for 2^-57 of the numbers.
         """
         deviation = math.hypot(self.carried.noise, added)
-        return DEVIATIONS * deviation * 2.0**bits / self.parameters.moduli[0] + 1.0
+        return DEVIATIONS * deviation * 2.0**bits / self.carried.parameters.moduli[0] + 1.0
 
     def take_modulo(self, *, bits: int) -> NDArray[np.uint64]:
         """Take the mask: return it modulo 2^bits."""
-        found = self._modulo(bits)
+        found = self._share.modulo(bits=bits)
         self._take()
         return found
 
     def take_integers(self) -> Integers:
         """Take the mask: return its negative as integers around 0, the server's share."""
         self._take()
-        return -self._integers()
+        return -self._share.integers()
 
     def _take(self) -> None:
         if os.getpid() != self._process:
