@@ -94,7 +94,9 @@ def test_sum_negation_and_public_numbers_add_up(parties):
     rng, places = np.random.default_rng(3), np.arange(10)
     one, two, three = (draw(rng, 10) for _ in range(3))
     total = parties.ring.sum([encrypt(parties, each, places) for each in (one, two)])
-    total = parties.ring.add(total, parties.ring.negate(encrypt(parties, three, places, primes=2)))
+    total = parties.ring.sum(
+        [total, parties.ring.negate(encrypt(parties, three, places, primes=2))]
+    )
     assert total.primes == 2
     total = parties.ring.add_values(total, [1 << 70], places=[4])
     first = encrypt(parties, one, places)
@@ -332,9 +334,9 @@ def test_other_keys_are_refused(parties, backend):
     mine = encrypt(parties, [1], [0], primes=1)
     theirs = foreign.encrypt([1], places=[0], scale=1.0, peak=4.0, primes=1)
     with pytest.raises(WrongVector, match="another key"):
-        parties.ring.add(mine, theirs)
+        parties.ring.sum([mine, theirs])
     with pytest.raises(WrongVector, match="other parameters"):
-        parties.ring.add(mine, encrypt(others, [1], [0]))
+        parties.ring.sum([mine, encrypt(others, [1], [0])])
     opening, _ = foreign.open(theirs, places=[0])
     with pytest.raises(WrongVector, match="another key"):
         parties.opener.receive(opening, places=[0])
@@ -361,8 +363,8 @@ def test_missing_evaluation_keys_are_named(parties, backend):
 def test_scales_that_differ_do_not_add(parties):
     one, two = (encrypt(parties, [1], [0], scale=scale) for scale in (1.0, 1.001))
     with pytest.raises(WrongVector, match="scales differ"):
-        parties.ring.add(one, two)
-    assert parties.ring.add(one, two.with_scale(1.0)).scale == 1.0
+        parties.ring.sum([one, two])
+    assert parties.ring.sum([one, two.with_scale(1.0)]).scale == 1.0
 
 
 @pytest.mark.parametrize("difference", [1e-3, 2.0**-45])

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from helba.ring import insecure_parameters
-from helba.ring.keygen import find_backend
+from helba.ring.key import find_backend
 
 PLACES = np.arange(4)
 VALUES = np.array([1, -2, 3, 1 << 40])

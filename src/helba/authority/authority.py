@@ -18,7 +18,7 @@ from helba.ring import (
     make_keys,
     make_reencryption_key,
 )
-from helba.ring.keygen import find_backend
+from helba.ring.key import find_backend
 
 
 @dataclass(frozen=True, kw_only=True)

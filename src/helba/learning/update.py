@@ -341,7 +341,9 @@ def run_update(ring: Ring, update: UpdatePlan, *, learned: Learned, growth: Ciph
     refinement = _multiply(ring, layout, rows, rest, only=d)
     refined = Stack(
         {
-            k: ring.add(part.with_scale(update.estimate_scale), ring.drop(again.parts[k], primes=2))
+            k: ring.sum(
+                [part.with_scale(update.estimate_scale), ring.drop(again.parts[k], primes=2)]
+            )
             for k, part in refinement.parts.items()
         }
     )

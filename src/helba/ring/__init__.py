@@ -23,14 +23,16 @@ from __future__ import annotations
 
 from helba.ring.ciphertext import Ciphertext, describe_share
 from helba.ring.key import (
+    BACKENDS,
     EvaluationKey,
     KeyPair,
     PublicKey,
     Recipient,
     ReencryptionKey,
     SecretKey,
+    make_keys,
+    make_reencryption_key,
 )
-from helba.ring.keygen import BACKENDS, make_keys, make_reencryption_key
 from helba.ring.noise import DEVIATIONS, Bound
 from helba.ring.opener import Opener
 from helba.ring.parameters import (

@@ -19,6 +19,7 @@ from helba.ring.parameters import RingParameters
 from helba.ring.sharing.integer import Integers, Places, Residues
 
 _Result = TypeVar("_Result")
+KEY_ID_BYTES = 16
 
 
 class Backend(ABC):

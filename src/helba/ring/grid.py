@@ -69,12 +69,9 @@ def choose_grid(
     carries such scores in `bits` bits.
     """
     require_whole("bits", bits, least=8, most=MOST_SHARE_BITS)
-    for name, number in (
-        ("features", features.norm),
-        ("model", model.norm),
-        ("score_peak", score_peak),
-    ):
-        require_positive(name, number)
+    require_positive("features", features.norm)
+    require_positive("model", model.norm)
+    require_positive("score_peak", score_peak)
     first, middle = parameters.moduli[:2]
     degree = parameters.ring_dim
     reach = [

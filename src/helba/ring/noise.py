@@ -67,10 +67,9 @@ class Bound:
     count: int
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.peak) and math.isfinite(self.norm) and self.peak >= 0):
-            raise InvalidInput("bound", f"{self.peak}, {self.norm}", "finite and not negative")
-        if self.count < 0 or self.norm < 0:
-            raise InvalidInput("bound", f"{self.norm}, {self.count}", "not negative")
+        numbers = (self.peak, self.norm, self.count)
+        if not all(math.isfinite(each) and each >= 0 for each in numbers):
+            raise InvalidInput("bound", numbers, "finite and not negative")
 
     @classmethod
     def of(cls, *, peak: float, count: int, norm: float | None = None) -> Bound:

@@ -90,7 +90,7 @@ class Opener:
         """Encrypt several arrays of pads, each at its own places; on all threads that there are."""
         require_whole("multiple", multiple, least=1, most=MOST_MULTIPLE)
         require_whole("primes", primes, least=1, most=PRIMES)
-        calls = []
+        encrypt, calls = partial(self._encrypt, scale=scale, primes=primes), []
         for pads, where in parts:
             places = checked_places(where, parameters=self.parameters)
             numbers = as_integers(pads).astype(object)
@@ -98,14 +98,8 @@ class Opener:
                 raise InvalidInput("pads", f"{len(numbers)} of them", f"{len(places)}, one a place")
             if len(numbers) and not 0 <= min(numbers) <= max(numbers) < SHARE_MODULUS:
                 raise InvalidInput("pads", "one outside", "from 0 to 2^96 - 1")
-            calls.append(partial(self._encrypt, numbers * multiple, places))
-        made = []
-        for fresh in self.run_all(calls):
-            body = fresh.body
-            if primes != PRIMES:
-                body = self._backend.drop(body, primes=primes)
-            made.append(replace(fresh.with_scale(scale), body=body, primes=primes))
-        return made
+            calls.append(partial(encrypt, numbers * multiple, places))
+        return self.run_all(calls)
 
     def decrypt(self, ciphertext: Ciphertext, *, places: Any) -> Integers:
         """Return message plus error at `places`, exactly: for tests and measurements only."""
@@ -120,6 +114,11 @@ class Opener:
         part = self._backend.open_second(second, self._secret_key.payload, places)
         return compose(add_modulo(first, part, moduli), moduli)
 
-    def _encrypt(self, integers: Integers, places: Places) -> Ciphertext:
+    def _encrypt(
+        self, integers: Integers, places: Places, *, scale: float = 1.0, primes: int = PRIMES
+    ) -> Ciphertext:
         body = self._backend.encrypt(self.public_key.payload, integers, places)
-        return replace(describe_share(self.public_key, count=len(places)), body=body)
+        if primes != PRIMES:
+            body = self._backend.drop(body, primes=primes)
+        share = describe_share(self.public_key, count=len(places), scale=scale, primes=primes)
+        return replace(share, body=body)

@@ -127,10 +127,6 @@ class Ring:
 
     # -- arithmetic
 
-    def add(self, first: Ciphertext, second: Ciphertext) -> Ciphertext:
-        """Add two messages of one scale; the one with more primes drops to the other."""
-        return self.sum([first, second])
-
     def sum(self, ciphertexts: Sequence[Ciphertext], *, independent: bool = False) -> Ciphertext:
         """Add messages of one scale, at the fewest primes that one of them has.
 

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.errors import DamagedData
-from helba.ring.backend import Backend
-from helba.ring.key import KEY_ID_BYTES
+from helba.ring.backend import KEY_ID_BYTES, Backend
 from helba.ring.noise import (
     encryption_noise,
     reencryption_noise,

@@ -40,7 +40,7 @@ class Growth:
         """Return the sum of both."""
         if other is None:
             return self
-        total = ring.add(other.total, self.total)
+        total = ring.sum([other.total, self.total])
         return Growth(total=total, count=self.count + other.count)
 
 

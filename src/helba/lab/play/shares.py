@@ -16,7 +16,7 @@ from helba.lab.play.twin import GridTwin
 from helba.lab.progress import note
 from helba.learning.plan import SharesPlan
 from helba.protocol.deployment import SharesDeployment
-from helba.ring.keygen import find_backend
+from helba.ring.key import find_backend
 
 
 class SharesPlay(Policy):

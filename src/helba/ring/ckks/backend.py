@@ -19,12 +19,11 @@ import numpy as np
 import openfhe as fhe
 
 from helba.errors import DamagedData
-from helba.ring.backend import Backend
+from helba.ring.backend import KEY_ID_BYTES, Backend
 from helba.ring.ckks.context import open_context
 from helba.ring.ckks.form import automorphism_template, make_forms, read_object, rows_of_object
 from helba.ring.ckks.process import map_lock, require_own_randomness
 from helba.ring.ckks.thread import run_all
-from helba.ring.key import KEY_ID_BYTES
 from helba.ring.parameters import PRIMES, RingParameters
 from helba.ring.sharing.integer import Integers, Places, Residues, residues_of
 from helba.ring.sharing.packing import pack_rows, unpack_rows
@@ -223,7 +222,9 @@ class CkksBackend(Backend):
         """Put the keys into OpenFHE's maps; if they are there already, they must be these."""
         maps: Any = fhe.CryptoContext
         if tag in maps.GetAllEvalMultKeys():
-            if automorphism is not None and _automorphisms_of(tag) != [automorphism]:
+            turned = tag in maps.GetAllEvalAutomorphismKeys()
+            indices = list(maps.GetExistingEvalAutomorphismKeyIndices(tag)) if turned else []
+            if automorphism is not None and indices != [automorphism]:
                 raise DamagedData("an evaluation key of this name has another automorphism")
             held = self.dump("evaluation key", tag, primes=PRIMES, automorphism=automorphism)
             if held != data:
@@ -264,11 +265,3 @@ class CkksBackend(Backend):
         digest = hashlib.blake2b(self.parameters.fingerprint, digest_size=KEY_ID_BYTES)
         digest.update(np.ascontiguousarray(rows).tobytes())
         return digest.digest()
-
-
-def _automorphisms_of(tag: str) -> list[int]:
-    """The automorphisms that OpenFHE's maps have keys for."""
-    maps: Any = fhe.CryptoContext
-    if tag not in maps.GetAllEvalAutomorphismKeys():
-        return []
-    return list(maps.GetExistingEvalAutomorphismKeyIndices(tag))
