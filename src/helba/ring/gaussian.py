@@ -23,8 +23,6 @@ def draw_gaussian(count: int, *, deviation: float) -> NDArray[np.int64]:
     """Return `count` independent integers with mean 0 and parameter `deviation`."""
     if not 0.5 <= deviation <= MOST_DEVIATION:
         raise InvalidInput("deviation", deviation, f"from 0.5 to {MOST_DEVIATION:g}")
-    if count == 0:
-        return np.zeros(0, dtype=np.int64)
     return np.array(_sampler(float(deviation))([0] * count), dtype=np.int64)
 
 

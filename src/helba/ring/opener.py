@@ -57,11 +57,8 @@ class Opener:
             raise WrongVector(f"the opening has {opening.count} numbers, not {len(places)}")
         moduli = self.parameters.moduli[: opening.primes]
         part = self._backend.open_second(opening.second, self._secret_key.payload, places)
-        return Share(
-            add_modulo(opening.masked, part, moduli),
-            places=places,
-            parameters=self.parameters,
-        )
+        masked = add_modulo(opening.masked, part, moduli)
+        return Share(masked, places=places, parameters=self.parameters)
 
     def add_noise(self, share: Share, *, deviation: float) -> Share:
         """Return the share with discrete Gaussian noise, in the integers of the opened value."""
@@ -80,12 +77,7 @@ class Opener:
         return self.run_all(calls)
 
     def encrypt_pads(
-        self,
-        parts: Sequence[tuple[Any, Any]],
-        *,
-        multiple: int,
-        scale: float,
-        primes: int = PRIMES,
+        self, parts: Sequence[tuple[Any, Any]], *, multiple: int, scale: float, primes: int = PRIMES
     ) -> list[Ciphertext]:
         """Encrypt several arrays of pads, each at its own places; on all threads that there are."""
         require_whole("multiple", multiple, least=1, most=MOST_MULTIPLE)

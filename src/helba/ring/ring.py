@@ -190,11 +190,7 @@ class Ring:
             )
         first, second = self.drop(first, primes=primes), self.drop(second, primes=primes)
         noise = product_noise(
-            first,
-            second,
-            parameters=self.parameters,
-            primes=primes,
-            independent=independent,
+            first, second, parameters=self.parameters, primes=primes, independent=independent
         )
         bound = product_bound(
             first.bound, second.bound, parameters=self.parameters, primes=primes, terms=terms
@@ -306,13 +302,12 @@ class Ring:
         """
         if len(replies) != len(rearrangements):
             raise InvalidInput("replies", len(replies), f"{len(rearrangements)}, one for each")
-        for reply in replies:
-            self._require_own(reply)
         carried = mask.carried
         if carried.key_id != self.public_key.key_id:
             raise WrongVector("the mask belongs to another key")
         require_reopenable(carried, rearrangements)
         for reply, each in zip(replies, rearrangements, strict=True):
+            self._require_own(reply)
             if reply != describe_share(self.public_key, count=len(each.targets)):
                 raise WrongVector(
                     f"expected the opener's encryption of {len(each.targets)} shares, got another "

@@ -32,13 +32,13 @@ def make_forms(context: Any, pair: Any, encryptions: Mapping[int, Any], *, ring_
     are those of the wire, and a "share", one polynomial modulo two primes by its coefficients, and
     a "polynomial", the same by its evaluations.
     """
-    secret, pairs = pair.secretKey, encryptions
-    polynomial = pairs[2].Clone()
+    secret = pair.secretKey
+    polynomial = encryptions[2].Clone()
     polynomial.SetElements([polynomial.GetElements()[0]])
     switching, digits = context.KeySwitchGen(secret, secret), 2 * PRIMES * (PRIMES + 1)
     samples = {
-        **{("ciphertext", primes): (made, 2 * primes) for primes, made in pairs.items()},
-        ("share", 2): (context.IntBootDecrypt(secret, pairs[2]), 2),
+        **{("ciphertext", primes): (made, 2 * primes) for primes, made in encryptions.items()},
+        ("share", 2): (context.IntBootDecrypt(secret, encryptions[2]), 2),
         ("polynomial", 2): (polynomial, 2),
         ("public key", PRIMES): (pair.publicKey, 2 * (PRIMES + 1)),
         ("secret key", PRIMES): (secret, PRIMES),

@@ -97,10 +97,9 @@ def find_rows(
 
 def gather_rows(data: bytes, offsets: Sequence[int], *, ring_dim: int) -> Residues:
     """Return the rows that begin at `offsets`."""
-    residues = np.empty((len(offsets), ring_dim), dtype="<u8")
-    for row, offset in zip(residues, offsets, strict=True):
-        row[:] = np.frombuffer(data, dtype="<u8", count=ring_dim, offset=offset)
-    return residues
+    return np.stack(
+        [np.frombuffer(data, dtype="<u8", count=ring_dim, offset=offset) for offset in offsets]
+    )
 
 
 def _discover_rows(data: bytes, *, ring_dim: int, form: int) -> Iterator[tuple[int, int]]:

@@ -31,14 +31,15 @@ def as_places(name: str, values: Any) -> Places:
     array = np.asarray(values)
     if array.size == 0 or not np.issubdtype(array.dtype, np.integer):
         raise InvalidInput(name, f"{array.size} of type {array.dtype}", "one or more integers")
-    if int(array.min()) < 0:
-        raise InvalidInput(name, int(array.min()), "a coefficient, from 0 on")
-    return array.astype(np.intp)
+    found = array.astype(np.intp)
+    if int(found.min()) < 0:
+        raise InvalidInput(name, int(found.min()), "a coefficient, from 0 on")
+    return found
 
 
 def checked_places(places: Any, *, parameters: RingParameters) -> Places:
     """Return distinct coefficients of the ring as a flat array, or raise `InvalidInput`."""
-    flat: Places = as_places("places", places).reshape(-1)
+    flat = as_places("places", places).reshape(-1)
     if int(flat.max()) >= parameters.ring_dim:
         raise InvalidInput("places", "one outside", f"from 0 to {parameters.ring_dim - 1}")
     if np.bincount(flat).max() > 1:
@@ -75,8 +76,7 @@ def largest_of(values: Integers) -> int:
 
 def residues_of(values: Integers, moduli: Sequence[int]) -> Residues:
     """Return the integers modulo each prime, one row for each."""
-    rows = [np.mod(values, modulus).astype(np.uint64) for modulus in moduli]
-    return np.stack(rows)
+    return np.stack([np.mod(values, modulus).astype(np.uint64) for modulus in moduli])
 
 
 def add_modulo(first: Residues, second: Residues, moduli: Sequence[int]) -> Residues:
