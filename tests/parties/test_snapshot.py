@@ -145,8 +145,8 @@ def find_secrets(world: World) -> dict[str, list[bytes]]:
     found: dict[str, list[bytes]] = {"mask": [], "offset": [], "label": []}
     for conversation in world.conversations:
         for mask in conversation.masks:
-            found["mask"] += [row.tobytes()[:8] for row in mask._residues]
-            found["mask"] += [row.tobytes()[-8:] for row in mask._residues]
+            found["mask"] += [row.tobytes()[:8] for row in mask._share._residues]
+            found["mask"] += [row.tobytes()[-8:] for row in mask._share._residues]
     for session in world.server._conversations._sessions.values():
         found["offset"].append(session._offset.tobytes())
         for opening in session._openings.values():
@@ -275,7 +275,7 @@ def test_restored_server_draws_new_names(opener):
         world.settle()
         names.add(held[0].task)
         (conversation,) = world.conversations
-        masks.add(conversation.masks[0]._residues.tobytes())
+        masks.add(conversation.masks[0]._share._residues.tobytes())
         session = next(iter(world.server._conversations._sessions.values()))
         offsets.add(session._offset.tobytes())
         sessions.add(session._session)

@@ -22,7 +22,7 @@ from helba.learning.plan import NOISE_FACTOR
 from helba.protocol import deployment as deployment_module
 from helba.protocol.box import SealedSeed
 from helba.protocol.message import Shared
-from helba.ring import Opener, Ring
+from helba.ring import Opener, Ring, Share
 from helba.ring.sharing.pad import SHARE_MODULUS
 from helba.user import user as user_module
 from tests.parties.cheating import body_of, deliver_flight
@@ -176,6 +176,7 @@ class Noise:
         self.units: list[float] = []
         self.masks: list = []
         add, open_ = Opener.add_noise, Ring.open
+        receive, join = Opener.receive, Share.join
 
         def record(opener, share, *, deviation):
             noisy = add(opener, share, deviation=deviation)
@@ -186,6 +187,16 @@ class Noise:
             self.deviations.append((share.name, deviation))
             return noisy
 
+        def receive_named(opener, opening, *, places):
+            share = receive(opener, opening, places=places)
+            share.name = opening.name
+            return share
+
+        def join_named(shares):
+            joined = join(shares)
+            joined.name = getattr(next(iter(shares.values())), "name", None)  # the server has none
+            return joined
+
         def keep(ring, ciphertext, *, places, to=None):
             opening, mask = open_(ring, ciphertext, places=places, to=to)
             self.masks.append((opening.name, mask.carried.noise))
@@ -193,6 +204,8 @@ class Noise:
 
         self.deviations: list[tuple[bytes, float]] = []
         monkeypatch.setattr(Opener, "add_noise", record)
+        monkeypatch.setattr(Opener, "receive", receive_named)
+        monkeypatch.setattr(Share, "join", join_named)
         monkeypatch.setattr(Ring, "open", keep)
 
     def is_gaussian(self) -> bool:

@@ -84,7 +84,7 @@ class RecordedRing(Ring):
 
     def open(self, ciphertext: Any, *, places: Any, to: Any = None) -> Any:
         opening, mask = super().open(ciphertext, places=places, to=to)
-        self.watch("mask", mask._residues.tobytes())
+        self.watch("mask", mask._share._residues.tobytes())
         return opening, mask
 
 
