@@ -18,8 +18,9 @@ from helba.lab.plan import cost
 from helba.lab.plan.cost import Counts, Timing
 from helba.learning.model_check import ModelCheck
 from helba.learning.plan import OPENERS
-from helba.learning.update import encrypt_report
-from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.learning.round import encrypt_report
+from helba.learning.update_certificate import UpdateTerms
+from helba.learning.update_plan import UpdatePlan
 from helba.ring.wire import dump_ciphertext, dump_opening
 from tests.learning.driving import (
     History,

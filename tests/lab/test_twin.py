@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helba.lab.play.twin import GridTwin
+from helba.lab.play.twin import GridTwin, restore_contexts
 from helba.learning.plan import OPENERS
-from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.learning.update_certificate import UpdateTerms
+from helba.learning.update_plan import UpdatePlan
 from tests.learning.driving import make_plan, make_settings, make_world
 
 
@@ -76,7 +77,7 @@ def test_reports_that_round_alike_are_the_same_to_it(seed):
     rounding = one.plan.rounding
     unit = one.plan.settings.length / rounding.peak
     for context in draw_contexts(rng, one, arms=6):
-        exact = rounding.restore_contexts(rounding.round_contexts(context))
+        exact = restore_contexts(rounding, rounding.round_contexts(context))
         one.learn(exact, 0.5)
         other.learn(exact + unit * rng.uniform(-0.49, 0.49, 3), 0.5)
     terms = next_terms(one)
@@ -146,7 +147,7 @@ def test_scores_fit_their_bits_and_are_the_index_up_to_rounding(seed, dim):
     rounded = plan.rounding.round_contexts(contexts)
     scores = plan.rounding.make_features(rounded) @ twin.model
     assert np.abs(scores).max() < 2**plan.score_bits
-    exact = plan.rounding.restore_contexts(rounded)
+    exact = restore_contexts(plan.rounding, rounded)
     index = exact @ twin.estimate
     index += weights.gamma / 2.0 * ((exact @ twin.inverse) * exact).sum(axis=1)
     # one unit in each entry of the model, and features that were rounded

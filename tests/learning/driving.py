@@ -24,32 +24,32 @@ from helba.learning.exchange import (
     Exchange,
     Reopen,
     Stack,
+    Steps,
     open_stack,
     reopen_shares,
     take_replies,
 )
 from helba.learning.layout import Arrangement
 from helba.learning.model_check import CHECK_BITS, ModelCheck
-from helba.learning.number import Rounding
 from helba.learning.plan import (
-    LOG2_INVERSE_SCALE,
-    LOG2_TEST_SCALE,
+    INVERSE_SCALE,
+    TEST_SCALE,
     Batch,
     SharesPlan,
     make_shares_plan,
 )
+from helba.learning.round import run_fold
 from helba.learning.update import (
     TEST_BITS,
     Learned,
-    Steps,
     TestPlan,
     TestTerms,
     begin_learning,
-    run_fold,
     run_test,
     run_update,
 )
-from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.learning.update_certificate import UpdateTerms
+from helba.learning.update_plan import UpdatePlan
 from helba.ring import (
     DEVIATIONS,
     Ciphertext,
@@ -63,9 +63,6 @@ from helba.ring import (
 from helba.ring.noise import encryption_noise
 from helba.ring.sharing.pad import draw_seed, expand_pad, split
 from tests.garbling.parties import evaluate_clear
-
-INVERSE_SCALE = 2.0**LOG2_INVERSE_SCALE
-TEST_SCALE = 2.0**LOG2_TEST_SCALE
 
 # By step and by the name of a target: what takes the place of its stack.
 Wrong = Mapping[str, Mapping[str, Callable[[Stack], Stack]]]
@@ -226,7 +223,7 @@ class World:
 
     def fold(self, reports, *, circuit: Circuit) -> Ran:
         """Sum reports that come as shares, each with a seed of its own; in `authority` only."""
-        gram, count, numbers = self.plan.statistic, *np.shape(reports)
+        count, numbers = np.shape(reports)
         seeds = [draw_seed() for _ in range(count)]
         pads = [expand_pad(seed, count=numbers, context=b"report") for seed in seeds]
         shares = [
@@ -234,10 +231,7 @@ class World:
             for report, seed in zip(reports, seeds, strict=True)
         ]
         encrypted = self.opener.encrypt_pads(
-            [
-                (np.concatenate(pads), arrangement.places[:count].reshape(-1))
-                for arrangement in (gram.left_places, gram.right_places)
-            ],
+            [(np.concatenate(pads), places) for places in self.plan.report_places(count)],
             multiple=self.plan.report_multiple,
             scale=1.0,
         )
@@ -262,7 +256,7 @@ class World:
             values = values + errors.astype(np.int64).astype(object)
         return self.ring.encrypt(
             values,
-            places=np.ravel(plan.statistic.sum_places.places),
+            places=np.ravel(plan.sum_places.places),
             scale=plan.sum_scale,
             peak=1.01 * reports * plan.sum_scale,
             primes=2,
@@ -288,7 +282,7 @@ class World:
             rows=self.encrypt(inverse, layout.row_places[:d], scale=INVERSE_SCALE),
             columns=self.encrypt(inverse, layout.column_places, scale=INVERSE_SCALE),
             test=self.ring.drop(
-                self.encrypt(inverse, plan.trace.right_places, scale=TEST_SCALE).only, primes=2
+                self.encrypt(inverse, plan.trace_right, scale=TEST_SCALE).only, primes=2
             ),
             design=self.encrypt(design, layout.row_places[:d], scale=plan.design_scale),
             response=self.encrypt(response, update.column, scale=plan.response_scale),
@@ -296,15 +290,12 @@ class World:
 
     def encrypt(self, numbers, arrangement: Arrangement, *, scale: float) -> Stack:
         """Encrypt an array where it stands, one ciphertext for each polynomial."""
-        number, place = np.divmod(np.ravel(arrangement.places), arrangement.ring_dim)
         values = np.array([round(float(x) * scale) for x in np.ravel(numbers)], dtype=object)
         peak = 1.01 * float(max(abs(value) for value in values)) + 1.0
         return Stack(
             {
-                k: self.ring.encrypt(
-                    values[number == k], places=place[number == k], scale=scale, peak=peak
-                )
-                for k in arrangement.occupied
+                k: self.ring.encrypt(values[index], places=places, scale=scale, peak=peak)
+                for k, (places, index) in arrangement.parts.items()
             }
         )
 
@@ -312,13 +303,11 @@ class World:
 
     def read(self, stack: Stack, arrangement: Arrangement, *, scale: float | None = None):
         """The numbers that stand in a stack, errors included."""
-        number, place = np.divmod(np.ravel(arrangement.places), arrangement.ring_dim)
-        assert set(number.tolist()) <= set(stack.parts)
-        found = np.zeros(len(place))
-        for k in arrangement.occupied:
-            here, part = number == k, stack.parts[k]
-            integers = self.reader.decrypt(part, places=place[here])
-            found[here] = [float(each) / (scale or part.scale) for each in integers]
+        found = np.zeros(arrangement.places.size)
+        for k, (places, index) in arrangement.parts.items():
+            part = stack.parts[k]
+            integers = self.reader.decrypt(part, places=places)
+            found[index] = [float(each) / (scale or part.scale) for each in integers]
         return found.reshape(arrangement.shape)
 
     def read_rows(self, stack: Stack):
@@ -332,13 +321,13 @@ class World:
 
     def read_test(self, ciphertext: Ciphertext):
         """X where it makes traces."""
-        places = self.plan.trace.right_places
-        return self.read(Stack.single(ciphertext), places, scale=TEST_SCALE)
+        places = self.plan.trace_right
+        return self.read(Stack({0: ciphertext}), places, scale=TEST_SCALE)
 
     def read_model(self, ciphertext: Ciphertext):
         """The model's entries in units of the grid: whole numbers, up to encryption noise."""
         places, multiple = self.plan.inner(1).model_places, self.plan.grid.model_multiple
-        return self.read(Stack.single(ciphertext), places, scale=float(multiple))
+        return self.read(Stack({0: ciphertext}), places, scale=float(multiple))
 
     @property
     def fresh_error(self) -> float:
@@ -360,7 +349,7 @@ def make_plan(settings, *, opener="users", security=128, parameters=None) -> Sha
     sized = _plan_size(
         settings.dim, settings.arms, opener=opener, security=security, parameters=parameters
     )
-    rounding = Rounding.of(settings, bits=sized.rounding.bits)
+    rounding = replace(sized.rounding, length=settings.length, reward_max=settings.reward_max)
     return replace(sized, settings=settings, rounding=rounding)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import fftconvolve
+
+from helba.learning.layout import Arrangement
 
 Polynomial = NDArray[np.int64]
 
@@ -48,3 +52,17 @@ def read_long(polynomial: Polynomial, places: NDArray[np.intp]) -> NDArray[np.in
     """Return the coefficients at places that may lie beyond N, with the sign of the wrap."""
     turns, place = np.divmod(places, len(polynomial))
     return np.where(turns % 2 == 0, 1, -1) * polynomial[place]
+
+
+def put(arrangement: Arrangement, values: Any) -> NDArray[Any]:
+    """Return the stack that holds `values`, zero elsewhere: (polynomials, ring_dim)."""
+    assert np.shape(values) == arrangement.shape
+    stack = np.zeros(arrangement.polynomials * arrangement.ring_dim, np.asarray(values).dtype)
+    stack[arrangement.places] = values
+    return stack.reshape(arrangement.polynomials, arrangement.ring_dim)
+
+
+def take(arrangement: Arrangement, stack: NDArray[Any]) -> NDArray[Any]:
+    """Return the array that stands in a stack."""
+    assert stack.shape == (arrangement.polynomials, arrangement.ring_dim)
+    return stack.reshape(-1)[arrangement.places]

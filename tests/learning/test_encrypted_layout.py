@@ -13,14 +13,12 @@ import pytest
 
 from helba.garbling import EvaluatorSession, GarblerSession, build_ranges_check
 from helba.learning.layout import (
-    Gram,
+    Arrangement,
     MatrixProduct,
     OuterProduct,
-    Trace,
-    moves_between,
     symmetrising_moves,
 )
-from helba.ring import Rearrangement
+from helba.ring import Move, Rearrangement
 from helba.ring.sharing.pad import draw_seed, expand_pad, split, sum_signed
 from tests.ring.parties import make_parties
 
@@ -50,7 +48,7 @@ def read(parties, ciphertext, arrangement):
 
 
 def rearranged(*moves, scale):
-    return Rearrangement([block.move for block in moves], scale=scale)
+    return Rearrangement(moves, scale=scale)
 
 
 def draw_reports(rng, *, count, dim, bits=12):
@@ -63,11 +61,11 @@ def draw_reports(rng, *, count, dim, bits=12):
 def fold(parties, reports):
     """The sums of all reports by one product."""
     count, dim = reports.shape[0], reports.shape[1] - 1
-    gram = Gram(ring_dim=parties.parameters.ring_dim, dim=dim, reports=count)
+    gram = MatrixProduct.gram(dim, reports=count, ring_dim=parties.parameters.ring_dim)
     scale = 2.0**47
     sums = parties.ring.product(
-        encrypt(parties, reports, gram.left_places, scale=scale, peak=1.0),
-        encrypt(parties, reports, gram.right_places, scale=scale, peak=1.0),
+        encrypt(parties, reports.T, gram.row_places, scale=scale, peak=1.0),
+        encrypt(parties, reports, gram.column_places, scale=scale, peak=1.0),
         terms=count,
     )
     return gram, sums
@@ -78,7 +76,7 @@ def test_fold_holds_the_sums_of_all_reports_within_its_error(dim, count):
     parties = make_parties("openfhe", 13)
     reports = draw_reports(np.random.default_rng(dim), count=count, dim=dim)
     gram, sums = fold(parties, reports)
-    found = read(parties, sums, gram.sum_places)
+    found = read(parties, sums, gram.result_places)
     assert np.abs(found - reports.T @ reports).max() <= sums.error_bound / sums.scale
     assert sums.error_bound / sums.scale < 1e-6
 
@@ -104,11 +102,12 @@ def test_trace_stands_in_the_last_coefficient():
     gram, sums = fold(parties, reports)
     A = np.random.default_rng(3).normal(size=(8, 8))
     A = (A + A.T) / 2
-    trace = Trace(gram.context_places)
-    tester = encrypt(parties, A, trace.right_places, scale=2.0**40, peak=4.0)
+    tested_places = gram.result_places[:8, :8].transposed.mirrored
+    tester = encrypt(parties, A, tested_places, scale=2.0**40, peak=4.0)
     tested = parties.ring.product(sums, tester, terms=64)
     assert tested.primes == 1
-    found = read(parties, tested, trace.trace_places)
+    last = Arrangement(np.array(8191), ring_dim=8192)
+    found = read(parties, tested, last)
     exact = np.trace(A @ (reports[:, :8].T @ reports[:, :8]))
     assert abs(float(found) - exact) <= tested.error_bound / tested.scale < 1e-3
 
@@ -118,7 +117,7 @@ def test_update_by_products_and_reopenings_inverts_the_design(dim, ridge):
     """Scaled Newton from a cold start: [X; M] <- [X; M] (2 - M), one product and reopening each."""
     parties = make_parties("openfhe", 13)
     ring, degree = parties.ring, parties.parameters.ring_dim
-    count = min(100, Gram.capacity(dim, ring_dim=degree))
+    count = min(100, degree // (dim + 1) ** 2)
     reports = draw_reports(np.random.default_rng(dim), count=count, dim=dim)
     gram, sums = fold(parties, reports)
     design = ridge * np.eye(dim) + reports[:, :dim].T @ reports[:, :dim]
@@ -133,7 +132,9 @@ def test_update_by_products_and_reopenings_inverts_the_design(dim, ridge):
     step, radius = 2 / (1 + largest), (largest - 1) / (largest + 1)
     stretch = one * step / ridge / sums.scale
     to_rows, to_columns = (
-        rearranged(*moves_between(gram.context_places, target=target, factor=stretch), scale=one)
+        rearranged(
+            Move(gram.result_places[:dim, :dim].places, target.places, factor=stretch), scale=one
+        )
         for target in (layout.row_places[dim:], layout.column_places)
     )
     below, columns = parties.reopen(sums, [to_rows, to_columns], renew=True)  # M = step V/ridge
@@ -154,13 +155,13 @@ def test_update_by_products_and_reopenings_inverts_the_design(dim, ridge):
         if radius <= 0.02:
             break
         new_bottom, new_columns = (
-            moves_between(bottom, target=target, factor=factor)
+            Move(bottom.places, target.places, factor=factor)
             for target in (layout.row_places[dim:], layout.column_places)
         )
         product = product.within(peak=4 * inverse * product.scale)
         reopened = parties.reopen(
             product,
-            [rearranged(*new_top, *new_bottom, scale=1.0), rearranged(*new_columns, scale=one)],
+            [rearranged(*new_top, new_bottom, scale=1.0), rearranged(new_columns, scale=one)],
             renew=True,
         )
         stack = reopened[0].within(peak=2 * inverse)

@@ -14,7 +14,8 @@ import pytest
 from helba.learning.model_check import CHECK_BITS, COPY_LIMIT, INVERSE_LIMIT, ModelCheck
 from helba.learning.plan import NOISE_FACTOR, OPENERS
 from helba.learning.update import Learned
-from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.learning.update_certificate import UpdateTerms
+from helba.learning.update_plan import UpdatePlan
 from tests.learning.driving import (
     INVERSE_SCALE,
     TEST_SCALE,
@@ -82,7 +83,7 @@ class Case:
         found = {
             "rows": (update.layout.row_places[:DIM], (0, 0), INVERSE_SCALE),
             "columns": (update.layout.column_places, (0, 0), INVERSE_SCALE),
-            "test": (self.plan.trace.right_places, (0, 0), TEST_SCALE),
+            "test": (self.plan.trace_right, (0, 0), TEST_SCALE),
             "model": (self.plan.inner(1).model_places, DIM, update.model_inverse_scale),
         }
         return {

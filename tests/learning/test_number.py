@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from helba.errors import InvalidInput
+from helba.lab.play.twin import restore_contexts, restore_reward
 from helba.learning.number import LENGTH_SLACK, Rounding
 from helba.learning.plan import Batch
 from tests.learning.driving import make_plan, make_settings
@@ -20,8 +20,7 @@ BITS = st.integers(4, 24)
 
 
 def make_rounding(bits, *, dim=1, length=1.0, reward_max=1.0):
-    settings = make_settings(dim, length=length, reward_max=reward_max)
-    return Rounding.of(settings, bits=bits)
+    return Rounding(dim=dim, length=length, reward_max=reward_max, bits=bits)
 
 
 @given(bits=BITS, halves=st.integers(-(2**25), 2**25), log2_length=st.integers(-5, 5))
@@ -115,12 +114,12 @@ def test_restored_contexts_are_as_near_and_as_long_as_stated(bits, seed, dim, le
     rounding = make_rounding(bits, dim=dim, length=length)
     context = np.random.default_rng(seed).normal(size=dim)
     context *= stretch * length / np.linalg.norm(context)
-    restored = rounding.restore_contexts(rounding.round_contexts(context))
+    restored = restore_contexts(rounding, rounding.round_contexts(context))
     doubles = 1.0 + 1e-7
     assert np.abs(restored - context).max() <= length / 2 ** (bits + 1) * doubles
     assert np.linalg.norm(restored - context) <= length * math.sqrt(dim) / 2 ** (bits + 1) * doubles
     assert np.linalg.norm(restored) <= length * (1.0 + rounding.slack)
-    longer = rounding.restore_contexts(rounding.round_contexts(context * (1.0 + LENGTH_SLACK)))
+    longer = restore_contexts(rounding, rounding.round_contexts(context * (1.0 + LENGTH_SLACK)))
     assert np.linalg.norm(longer) <= length * (1.0 + rounding.slack)
 
 
@@ -129,14 +128,14 @@ def test_bound_of_the_error_is_reached():
     rounding = make_rounding(10, dim=16)
     context = np.full(16, 0.2)
     context = (np.floor(context * 1024) + 0.5) / 1024
-    restored = rounding.restore_contexts(rounding.round_contexts(context))
+    restored = restore_contexts(rounding, rounding.round_contexts(context))
     assert np.linalg.norm(restored - context) == pytest.approx(math.sqrt(16) / 2**11)
 
 
 @given(bits=BITS, reward=st.floats(-5, 5), reward_max=st.floats(0.1, 10))
 def test_restored_rewards_are_clipped_and_near(bits, reward, reward_max):
     rounding = make_rounding(bits, reward_max=reward_max)
-    restored = rounding.restore_reward(rounding.round_reward(reward))
+    restored = restore_reward(rounding, rounding.round_reward(reward))
     clipped = min(max(reward, -reward_max), reward_max)
     assert abs(restored - clipped) <= reward_max / 2 ** (bits + 1) * (1.0 + 1e-7)
 
@@ -145,14 +144,8 @@ def test_reports_are_the_context_and_then_the_reward():
     rounding = make_rounding(8, dim=3, length=2.0, reward_max=4.0)
     report = rounding.round_report(np.array([2.0, -1.0, 0.5]), -3.0)
     assert report.tolist() == [256, -128, 64, -192]
-    assert rounding.restore_contexts(report[:3]).tolist() == [2.0, -1.0, 0.5]
-    assert rounding.restore_reward(int(report[3])) == -3.0
-
-
-@pytest.mark.parametrize("bits", [3, 25, 8.5])
-def test_bits_that_no_plan_has_are_refused(bits):
-    with pytest.raises(InvalidInput, match="bits"):
-        make_rounding(bits)
+    assert restore_contexts(rounding, report[:3]).tolist() == [2.0, -1.0, 0.5]
+    assert restore_reward(rounding, int(report[3])) == -3.0
 
 
 # -- what rounding costs
@@ -169,9 +162,9 @@ def test_rounding_moves_estimates_and_indices_by_what_the_plan_says(opener, dim,
     theta *= settings_.parameter_bound / np.linalg.norm(theta)
     contexts = rng.normal(size=(300, dim))
     contexts /= np.linalg.norm(contexts, axis=1, keepdims=True)
-    rounded = rounding.restore_contexts(rounding.round_contexts(contexts))
+    rounded = restore_contexts(rounding, rounding.round_contexts(contexts))
     rewards = contexts @ theta  # no noise: what is left is rounding's
-    earned = np.array([rounding.restore_reward(rounding.round_reward(r)) for r in rewards])
+    earned = np.array([restore_reward(rounding, rounding.round_reward(r)) for r in rewards])
     design = settings_.ridge * np.eye(dim) + rounded.T @ rounded
     bias = rounded.T @ (earned - rounded @ theta)
     found = math.sqrt(bias @ np.linalg.solve(design, bias))

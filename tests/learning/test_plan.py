@@ -12,19 +12,11 @@ from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
 from helba.garbling.circuits.check import build_report_check
-from helba.learning.layout import Gram, OuterProduct
-from helba.learning.plan import (
-    COMBINATIONS,
-    NOISE_FACTOR,
-    OPENERS,
-    SHARE_BITS_MOST,
-    Batch,
-    ask_norm,
-    checked_bits,
-    feature_sizes,
-    make_shares_plan,
-)
-from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.lab.play.twin import restore_contexts
+from helba.learning.plan import NOISE_FACTOR, OPENERS, Batch, make_shares_plan
+from helba.learning.score import COMBINATIONS, SHARE_BITS_MOST, feature_sizes
+from helba.learning.update_certificate import UpdateTerms
+from helba.learning.update_plan import UpdatePlan
 from tests.garbling.parties import evaluate_clear
 from tests.learning.driving import draw_reports, make_plan, make_settings, next_update
 
@@ -117,8 +109,8 @@ def test_grid_was_chosen_for_honest_asks_of_all_lanes(plan, seed):
         contexts = np.eye(s.dim)[rng.integers(0, s.dim, s.arms)]
     contexts *= s.length / np.linalg.norm(contexts, axis=1, keepdims=True)
     ask = rounding.make_features(rounding.round_contexts(contexts)).astype(float)
-    assert np.linalg.norm(ask) <= ask_norm(s, rounding=rounding, opener=plan.opener) * rounding.peak
-    limit = 2.0 ** (checked_bits(s, rounding=rounding) - 1)
+    assert np.linalg.norm(ask) <= plan.ask_norm * rounding.peak
+    limit = 2.0 ** (plan.checked_bits - 1)
     checked = ask.reshape(-1)
     if ask.size > COMBINATIONS:
         checked = rng.choice([-1.0, 0.0, 0.0, 1.0], (50, ask.size)) @ checked
@@ -131,8 +123,8 @@ def test_random_sums_find_long_asks():
     plan = make_plan(settings_, opener="authority")
     rng, numbers = np.random.default_rng(0), 50 * plan.rounding.features
     assert numbers > COMBINATIONS
-    limit = 2.0 ** (checked_bits(settings_, rounding=plan.rounding) - 1)
-    longest = ask_norm(settings_, rounding=plan.rounding, opener="authority") * plan.rounding.peak
+    limit = 2.0 ** (plan.checked_bits - 1)
+    longest = plan.ask_norm * plan.rounding.peak
     assert longest == pytest.approx(math.sqrt(8.0) * limit)
     for few in (1, 4, 100, numbers):
         forged = np.zeros(numbers)
@@ -222,7 +214,7 @@ def test_updates_are_as_many_as_the_plan_counts_with():
 def test_reports_add_at_most_the_ratio(plan, seed):
     """Eigenvalues of V/lambda of rounded contexts, the longest ones included."""
     reports = draw_reports(np.random.default_rng(seed), plan, 30, kind="collinear")
-    contexts = plan.rounding.restore_contexts(reports[:, :-1])
+    contexts = restore_contexts(plan.rounding, reports[:, :-1])
     design = contexts.T @ contexts / plan.settings.ridge
     assert (contexts**2).sum(axis=1).max() / plan.settings.ridge <= plan.ratio
     assert 1.0 + np.linalg.eigvalsh(design)[-1] <= plan.condition(30)
@@ -256,7 +248,7 @@ def test_reports_that_pass_the_check_of_leading_bits_add_at_most_the_ratio(dim):
     own = (reports.view(np.uint64) + masks) & np.uint64((1 << 32) - 1)
     passed = evaluate_clear(circuit, evaluator=own, garbler=masks)[1][:, 0]
     assert passed.any()
-    added = (rounding.restore_contexts(reports[passed, :-1]) ** 2).sum(axis=1)
+    added = (restore_contexts(rounding, reports[passed, :-1]) ** 2).sum(axis=1)
     assert added.max() <= plan.ratio * plan.settings.ridge
     honest = np.linalg.norm(reports[:, :-1], axis=1) <= rounding.peak
     assert passed[honest].all()
@@ -285,15 +277,14 @@ def test_layouts_have_the_plans_sizes(plan):
     assert plan.matrix.shape == (2 * s.dim, s.dim, s.dim)
     assert plan.lanes >= 1
     if plan.opener == "users":
-        assert isinstance(plan.statistic, OuterProduct)
-        assert plan.automorphism == plan.statistic.step
+        assert plan.automorphism == plan.outer.step
         assert (plan.lanes, plan.group) == (1, 1)
     else:
-        assert isinstance(plan.statistic, Gram)
+        assert plan.gram.shape == (s.dim + 1, plan.group, s.dim + 1)
         assert plan.automorphism is None
         assert plan.group * (s.dim + 1) ** 2 <= degree
         assert plan.lanes == max(1, degree // (s.arms * plan.rounding.features))
-    assert plan.statistic.sum_places.shape == (s.dim + 1, s.dim + 1)
+    assert plan.sum_places.shape == (s.dim + 1, s.dim + 1)
 
 
 # -- tests
@@ -303,13 +294,13 @@ def test_layouts_have_the_plans_sizes(plan):
 @pytest.mark.parametrize("dim", [2, 8, 16])
 def test_update_test_resolves_a_hundredth_of_the_threshold_after_a_report(dim, opener):
     plan = make_plan(make_settings(dim, arms=dim, schedule="trace"), opener=opener)
-    assert plan.test_resolution(unseen=1, untested=1) <= 0.01 * plan.threshold
+    assert plan.test_resolution(unseen=1, untested=1) <= 0.01 * plan.settings.trace_threshold
 
 
 @given(plan=any_plan(schedules=("trace",)), unseen=st.integers(1, 8000))
 @settings(max_examples=40)
 def test_update_tests_are_made_while_they_resolve_a_quarter_of_the_threshold(plan, unseen):
-    fine = plan.test_resolution(unseen=unseen, untested=1) <= 0.25 * plan.threshold
+    fine = plan.test_resolution(unseen=unseen, untested=1) <= 0.25 * plan.settings.trace_threshold
     assert fine == (unseen <= plan.most_tested) or unseen > plan.most_unseen
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from helba.learning import update as steps
 from helba.learning.plan import OPENERS, Batch
-from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.learning.update_certificate import UpdateTerms
+from helba.learning.update_plan import UpdatePlan
 from helba.ring import DEVIATIONS
 from tests.learning.driving import (
     History,
@@ -60,11 +61,11 @@ def check_both_sides(world, learned, rng, *, unseen, untested=None):
     """Just past the resolution on either side of C the bit is right, whatever the noise."""
     terms, plan = terms_of(unseen, untested=untested), world.plan
     band = plan.test_resolution(unseen=unseen, untested=terms.untested)
-    assert band < plan.threshold
+    assert band < plan.settings.trace_threshold
     decided = 0
     for side in (-1.0, 1.0):
-        past = 1.02 * band + 0.002 * plan.threshold  # contexts are rounded
-        goal = plan.threshold + side * past
+        past = 1.02 * band + 0.002 * plan.settings.trace_threshold  # contexts are rounded
+        goal = plan.settings.trace_threshold + side * past
         sums = draw_near(rng, world, learned, unseen=unseen, goal=goal)
         if sums is None:
             continue
@@ -72,9 +73,9 @@ def check_both_sides(world, learned, rng, *, unseen, untested=None):
         growth = world.encrypt_sum(sums, reports=unseen, rng=rng)
         ran = world.test(learned, growth, terms)
         assert abs(ran.values[0] - trace) <= band
-        if abs(trace - plan.threshold) > band:
+        if abs(trace - plan.settings.trace_threshold) > band:
             decided += 1
-            assert ran.result == (trace >= plan.threshold)
+            assert ran.result == (trace >= plan.settings.trace_threshold)
     return decided
 
 
@@ -138,7 +139,7 @@ def test_largest_batch_that_is_tested_resolves_a_quarter_of_the_threshold(opener
     plan, rng = world.plan, np.random.default_rng(9)
     unseen = plan.most_tested
     assert 100 < unseen <= plan.most_unseen
-    assert plan.test_resolution(unseen=unseen, untested=1) <= 0.25 * plan.threshold
+    assert plan.test_resolution(unseen=unseen, untested=1) <= 0.25 * plan.settings.trace_threshold
     learned = world.begin()
     decided = check_both_sides(world, learned, rng, unseen=unseen, untested=1)
     assert decided == 2
@@ -215,5 +216,5 @@ def test_update_counts_a_test_that_said_no_with_its_resolution(opener):
 
     assert bound(100, 100) == pytest.approx(100 * step)
     band = plan.test_resolution(unseen=99, untested=99)
-    assert bound(100, 1) == pytest.approx(plan.threshold + band + step)
+    assert bound(100, 1) == pytest.approx(plan.settings.trace_threshold + band + step)
     assert bound(1, 0) <= step  # fewer reports than C: their count bounds the trace

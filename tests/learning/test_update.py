@@ -14,9 +14,11 @@ import pytest
 
 from helba.garbling import build_report_check
 from helba.learning.exchange import Stack
-from helba.learning.plan import INVERSE_ERROR, OPENERS, RESOLUTION, Batch
-from helba.learning.update import encrypt_report, fold_report
-from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.learning.plan import INVERSE_ERROR, OPENERS, Batch
+from helba.learning.round import encrypt_report, fold_report
+from helba.learning.score import RESOLUTION
+from helba.learning.update_certificate import UpdateTerms
+from helba.learning.update_plan import UpdatePlan
 from helba.ring import DEVIATIONS
 from tests.learning.driving import (
     INVERSE_SCALE,
@@ -59,7 +61,7 @@ def update_once(world, *, seed=0, reports=5):
 def read_sums(world, ciphertext):
     """The integer sums of p p^T that stand in a ciphertext, and how far from integers they are."""
     unit = world.plan.report_multiple**2 / world.plan.parameters.moduli[2]
-    found = world.read(Stack.single(ciphertext), world.plan.statistic.sum_places, scale=unit)
+    found = world.read(Stack({0: ciphertext}), world.plan.sum_places, scale=unit)
     return np.rint(found).astype(np.int64), np.abs(found - np.rint(found)).max()
 
 

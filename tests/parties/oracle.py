@@ -64,7 +64,7 @@ def read_sums(reader: Opener, plan: SharesPlan, state: ServerState) -> np.ndarra
         total[:, d] += found / unit
     for growth in (state.growth, state.taken):
         if growth is not None:
-            places = plan.statistic.sum_places
+            places = plan.sum_places
             found = _read(reader, {0: growth.total}, places, scale=plan.sum_scale)
             total += found[:d] / unit
     whole = np.rint(total)

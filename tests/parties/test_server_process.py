@@ -217,7 +217,7 @@ def test_no_party_or_message_prints_what_it_holds(busy):
     messages = [parcel.message for parcel in busy.log]
     public = {"Settings", "SharesPlan", "Rounding", "Grid", "SharesDeployment", "RingParameters"}
     public |= {"Batch", "Weights", "UpdatePlan", "Circuit", "Step", "Comparison"}
-    public |= {"Exchange", "Target", "BlockMove", "Rearrangement", "Move", "Bound"}
+    public |= {"Exchange", "Target", "Rearrangement", "Move", "Bound"}
     texts: dict[str, str] = {}
     for thing in everything(*parties, *messages):
         name = type(thing).__name__

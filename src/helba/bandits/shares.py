@@ -55,14 +55,13 @@ class SharesTwin(HelbaTwin):
         low, high = 1.0 - residual, 1.0 + residual + self.schedule.trace_bound(residual=residual)
         try:
             plan_warm_start(low=low, high=high, error=INVERSE_ERROR)
-            inverse = invert_warm(
+            A, e = invert_warm(
                 self.design, self.model.inverse, low=low, high=high, error=INVERSE_ERROR
             )
         except InvalidInput:
             raise RunFailed(
                 "the inverse is out of reach of double precision: raise the ridge"
             ) from None
-        A, e = inverse.value, inverse.certificate.error
         w = A @ self.response
         w = w + A @ (self.response - self.design @ w)
         rounding = 4.0 * (len(w) + 1) * UNIT_ROUNDOFF * float(np.linalg.norm(self.design))

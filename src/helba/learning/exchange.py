@@ -1,18 +1,17 @@
 """What server and opener do together: reopen stacks of polynomials, and compare opened values.
 
-Computations on ciphertexts are generators of the server (`helba.learning.update`). They
-yield a `Reopen`, a `Compare` or an `EncryptPads` where they need the opener, and are sent what came
-of it. Who drives them
-(`helba.server.server`) opens the ciphertexts, sends messages, and takes the masks off. What is
-moved where, and with how much noise, both sides derive from the plan and the step's public numbers:
-an `Exchange` for every stack that is opened. So a message names a step and carries ciphertexts, and
-the opener does nothing that the plan does not say.
+Computations on ciphertexts are generators of the server (`helba.learning.update`). They yield a
+`Reopen`, a `Compare` or an `EncryptPads` where they need the opener, and are sent what came of it.
+Who drives them (`helba.server.server`) opens the ciphertexts, sends messages, and takes masks off.
+What is moved where, and with how much noise, both sides derive from the plan and the step's public
+numbers: an `Exchange` for every stack that is opened. So a message names a step and carries
+ciphertexts, and the opener does nothing that the plan does not say.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -20,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from helba.errors import EngineError, InvalidInput
-from helba.learning.layout import BlockMove
 from helba.ring import (
     Ciphertext,
     Mask,
+    Move,
     Opener,
     Opening,
     Rearrangement,
@@ -40,16 +39,15 @@ class Stack:
 
     parts: Mapping[int, Ciphertext]
 
-    @classmethod
-    def single(cls, ciphertext: Ciphertext) -> Stack:
-        """Return the stack of one polynomial."""
-        return cls({0: ciphertext})
-
     @property
     def only(self) -> Ciphertext:
         """The one ciphertext of a stack of one polynomial."""
         (ciphertext,) = self.parts.values()
         return ciphertext
+
+    def each(self, change: Callable[[Ciphertext], Ciphertext]) -> Stack:
+        """Return the stack of the changed ciphertexts."""
+        return Stack({k: change(part) for k, part in self.parts.items()})
 
     @property
     def failure(self) -> float:
@@ -66,22 +64,11 @@ class Target:
     """
 
     name: str
-    moves: tuple[BlockMove, ...]
+    moves: tuple[Move, ...]
     scale: float
     peak: float | None = None
     norm: float | None = None
     deviation: float = 0.0
-
-    @cached_property
-    def rearrangements(self) -> dict[int, Rearrangement]:
-        """One rearrangement for each polynomial that is made."""
-        blocks: dict[int, list[BlockMove]] = {}
-        for block in self.moves:
-            blocks.setdefault(block.target_polynomial, []).append(block)
-        return {
-            number: Rearrangement([block.move for block in found], scale=self.scale)
-            for number, found in sorted(blocks.items())
-        }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,10 +88,25 @@ class Exchange:
     def places(self) -> dict[int, Places]:
         """The coefficients that are opened, by polynomial."""
         sources = np.unique(
-            np.concatenate([block.move.source for t in self.targets for block in t.moves])
+            np.concatenate([move.source for target in self.targets for move in target.moves])
         )
         numbers, coefficients = np.divmod(sources, self.ring_dim)
         return {int(k): coefficients[numbers == k] for k in np.unique(numbers)}
+
+    @cached_property
+    def rearrangements(self) -> tuple[dict[int, Rearrangement], ...]:
+        """For each target, by polynomial: what is encrypted again."""
+        return tuple(self._rearrange(target) for target in self.targets)
+
+    def _rearrange(self, target: Target) -> dict[int, Rearrangement]:
+        parts: dict[int, list[Move]] = {}
+        for move in target.moves:
+            numbers, coefficients = np.divmod(move.target, self.ring_dim)
+            for k in np.unique(numbers):
+                here = numbers == k
+                part = replace(move, source=move.source[here], target=coefficients[here])
+                parts.setdefault(int(k), []).append(part)
+        return {k: Rearrangement(moves, scale=target.scale) for k, moves in sorted(parts.items())}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,6 +134,9 @@ class EncryptPads:
     """The server's computation needs the pads of these sealed seeds, encrypted by the opener."""
 
     boxes: tuple[bytes, ...] = field(repr=False)
+
+
+Steps = Generator[Reopen | Compare | EncryptPads, Any, Any]
 
 
 def open_stack(
@@ -169,9 +174,9 @@ def reopen_shares(
     )
     share = Share.join(dict(zip(exchange.places, shares, strict=True)))
     moved = []
-    for target in exchange.targets:
+    for target, parts in zip(exchange.targets, exchange.rearrangements, strict=True):
         noisy = opener.add_noise(share, deviation=target.deviation) if target.deviation else share
-        moved += [(noisy, each) for each in target.rearrangements.values()]
+        moved += [(noisy, each) for each in parts.values()]
     return opener.reopen(moved)
 
 
@@ -180,11 +185,11 @@ def take_replies(
 ) -> list[Stack]:
     """Take the mask off: one stack for each target."""
     keys, rearrangements, added = [], [], []
-    for index, target in enumerate(exchange.targets):
-        for number, rearrangement in target.rearrangements.items():
+    for index, parts in enumerate(exchange.rearrangements):
+        for number, rearrangement in parts.items():
             keys.append((index, number))
             rearrangements.append(rearrangement)
-            added.append(target.deviation)
+            added.append(exchange.targets[index].deviation)
     fresh = ring.reopen(mask, replies, rearrangements=rearrangements, added=added, renew=True)
     stacks: list[dict[int, Ciphertext]] = [{} for _ in exchange.targets]
     for (index, number), ciphertext in zip(keys, fresh, strict=True):

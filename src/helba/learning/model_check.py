@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from helba.garbling import Circuit, build_ranges_check
 from helba.learning.layout import Arrangement
-from helba.learning.plan import LOG2_INVERSE_SCALE, LOG2_TEST_SCALE, NOISE_FACTOR
+from helba.learning.plan import INVERSE_SCALE, NOISE_FACTOR, TEST_SCALE
 from helba.learning.update_plan import UpdatePlan
 from helba.ring import DEVIATIONS, Bound
-from helba.ring.noise import Operand, encryption_noise, product_noise
 
 CHECK_BITS = 52
 INVERSE_LIMIT = 0.05  # of ||V^(1/2) X V^(1/2) - I||_F, beyond what is certified
@@ -59,13 +58,9 @@ class Copy:
         """Return places and integers of the signs, by polynomial: products meet in the last one."""
         if self.upper:
             signs = signs[np.triu_indices(len(signs))]
-        degree = self.arrangement.ring_dim
-        number, place = np.divmod(np.ravel(self.arrangement.places), degree)
         integers = self.sign * self.multiple * np.ravel(signs)
-        return {
-            int(k): (degree - 1 - place[number == k], integers[number == k])
-            for k in self.arrangement.occupied
-        }
+        mirrored = self.arrangement.mirrored
+        return {k: (places, integers[index]) for k, (places, index) in mirrored.parts.items()}
 
 
 class ModelCheck:
@@ -80,12 +75,11 @@ class ModelCheck:
     def copies(self) -> tuple[Copy, ...]:
         """The copies of X that are compared."""
         update, plan = self.update, self._plan
-        inverse = 2.0**LOG2_INVERSE_SCALE
         per_entry = update.model_inverse_scale
         found = (
-            (update.layout.row_places[: update.dim], inverse, 1, False),
-            (update.layout.column_places, inverse, -1, False),
-            (plan.trace.right_places.transposed, 2.0**LOG2_TEST_SCALE, 1, False),
+            (update.layout.row_places[: update.dim], INVERSE_SCALE, 1, False),
+            (update.layout.column_places, INVERSE_SCALE, -1, False),
+            (plan.trace_right.transposed, TEST_SCALE, 1, False),
             (plan.inner(1).model_places[update.dim :], per_entry, -1, True),
         )
         return tuple(
@@ -111,52 +105,49 @@ class ModelCheck:
         size = update.reach * max(update.residual, 2.0**-10)
         rest = Bound.of(peak=size * update.check_scale, count=d * d)
         inverse = math.sqrt(d) * update.residual
-        values = [
+        residual = Bound.of(peak=update.residual_peak * update.rest_scale, count=d)
+        refined = math.sqrt(update.refinement_limit * 4.0) * update.refinement_scale
+        refinement = Bound.of(peak=refined, count=d)
+        bound = update.estimate_bound
+        length = 2.0 * bound * update.norm_scale
+        norm = Bound(peak=length, norm=length, count=d)
+        copied = math.fsum(
+            self._product(self._copy_bound(c), Bound.of(peak=float(c.multiple), count=d * d))
+            * len(c.arrangement.parts)
+            for c in self.copies
+        )
+        units = d * d / update.model_inverse_scale * self._plan.grid.model_multiple
+        apart = COPY_LIMIT + 2.0 * units
+        return (
             self._value(
                 update.check_scale**2,
                 limit=max(INVERSE_LIMIT, 2.0 * inverse) ** 2,
                 noise=self._product(rest, rest),
-            )
-        ]
-        residual = Bound.of(peak=update.residual_peak * update.rest_scale, count=d)
-        refined = math.sqrt(update.refinement_limit * 4.0) * update.refinement_scale
-        values.append(
+            ),
             self._value(
                 update.rest_scale * update.refinement_scale,
                 limit=2.0 * update.refinement_limit,
-                noise=self._product(residual, Bound.of(peak=refined, count=d), encryptions=2),
-            )
-        )
-        bound = update.estimate_bound
-        norm = Bound(
-            peak=2.0 * bound * update.norm_scale, norm=2.0 * bound * update.norm_scale, count=d
-        )
-        values.append(
+                noise=self._product(residual, refinement, encryptions=2),
+            ),
             self._value(
                 update.norm_scale**2, limit=bound**2 * 1.01, noise=self._product(norm, norm)
-            )
+            ),
+            self._value(self.copy_scale * self._prime, limit=apart, noise=copied, low=-apart),
         )
-        noise = math.fsum(
-            self._product(self._copy_bound(c), Bound.of(peak=float(c.multiple), count=d * d))
-            * len(c.arrangement.occupied)
-            for c in self.copies
-        )
-        units = d * d / update.model_inverse_scale * self._plan.grid.model_multiple
-        limit = COPY_LIMIT + 2.0 * units
-        copies = self._value(self.copy_scale * self._prime, limit=limit, noise=noise)
-        return (*values, CheckedValue(**{**vars(copies), "low": copies.low - limit}))
 
     def _copy_bound(self, copy: Copy) -> Bound:
         d = self.update.dim
         if copy.upper:
-            return self.update.model_bound
+            return self._plan.model_bound
         return Bound.of(peak=1.2 * copy.scale, norm=1.2 * math.sqrt(d) * copy.scale, count=d * d)
 
-    def _value(self, product: float, *, limit: float, noise: float) -> CheckedValue:
+    def _value(
+        self, product: float, *, limit: float, noise: float, low: float = 0.0
+    ) -> CheckedValue:
         scale = product / self._prime
         allowance = DEVIATIONS * math.hypot(1.0, NOISE_FACTOR) * noise / scale
         return CheckedValue(
-            scale=scale, noise=noise, low=-2.0 * allowance, high=limit + 2.0 * allowance
+            scale=scale, noise=noise, low=low - 2.0 * allowance, high=limit + 2.0 * allowance
         )
 
     def _product(self, first: Bound, second: Bound, *, encryptions: int = 1) -> float:
@@ -164,13 +155,9 @@ class ModelCheck:
 
         The first is the sum of so many fresh encryptions, the second is one.
         """
-        parameters = self._plan.parameters
-        fresh = encryption_noise(parameters)
-        one = Operand(bound=first, noise=math.sqrt(encryptions) * fresh)
-        other = Operand(bound=second, noise=fresh)
-        found = product_noise(one, other, parameters=parameters, primes=2)
-        blocks = self.update.layout.grid[1]
-        return math.hypot(found * blocks, fresh, self._plan.switch_noise(1))
+        plan = self._plan
+        factors = plan.encrypted(first, encryptions=encryptions), plan.encrypted(second)
+        return plan.opened_noise(*factors, primes=2, blocks=self.update.layout.grid[1])
 
     @property
     def deviations(self) -> tuple[float, ...]:

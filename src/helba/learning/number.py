@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.bandits.policy import Array
-from helba.bandits.settings import Settings
-from helba.errors import require_whole
 
 # Contexts may pass the length bound by this, see `helba.bandits.policy`.
 LENGTH_SLACK = 1e-6
@@ -37,14 +35,6 @@ class Rounding:
     length: float
     reward_max: float
     bits: int
-
-    @classmethod
-    def of(cls, settings: Settings, *, bits: int) -> Rounding:
-        """Return the rounding for these settings, to `bits` bits."""
-        require_whole("bits", bits, least=4, most=24)
-        return cls(
-            dim=settings.dim, length=settings.length, reward_max=settings.reward_max, bits=bits
-        )
 
     @property
     def peak(self) -> int:
@@ -78,22 +68,6 @@ class Rounding:
     def make_features(self, contexts: Whole) -> Whole:
         """Return the features of rounded contexts of shape (arms, d): shape (arms, features)."""
         first, second = np.triu_indices(self.dim)
-        products = contexts[:, first] * contexts[:, second]
-        return np.concatenate([contexts, self._divide(products)], axis=1)
-
-    def restore_contexts(self, integers: Whole) -> Array:
-        """Return the numbers that rounded contexts stand for."""
-        numbers: Array = integers.astype(np.float64) * (self.length / self.peak)
-        return numbers
-
-    def restore_reward(self, integer: int) -> float:
-        """Return the number that a rounded reward stands for."""
-        return integer * (self.reward_max / self.peak)
-
-    def _divide(self, products: Whole) -> Whole:
-        """Return products / 2^b, rounded half to even, in integers."""
-        quotient, rest = products >> self.bits, products & (self.peak - 1)
-        half = self.peak >> 1
-        up = (rest > half) | ((rest == half) & (quotient & 1 == 1))
-        rounded: Whole = quotient + up
-        return rounded
+        products = contexts[:, first] * contexts[:, second]  # doubles have them exactly
+        rounded = np.rint(products / self.peak).astype(np.int64)
+        return np.concatenate([contexts, rounded], axis=1)

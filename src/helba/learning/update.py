@@ -1,4 +1,4 @@
-"""What the server computes on ciphertexts: sums, scores, tests and updates.
+"""What the server computes on ciphertexts when it learns: tests and updates.
 
 Generators stop where the opener is needed: they yield a `Reopen`, a `Compare` or an `EncryptPads`
 and are sent the stacks, what the comparison gave, or the ciphertexts. Everything else needs public
@@ -7,7 +7,6 @@ keys only. See `update_plan` for the steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -16,24 +15,20 @@ import numpy as np
 
 from helba.errors import EngineError
 from helba.garbling import Circuit, build_ranges_check
-from helba.learning.exchange import Compare, EncryptPads, Exchange, Reopen, Stack, Target
-from helba.learning.layout import Gram, MatrixProduct, OuterProduct, symmetrising_moves
+from helba.learning.exchange import Compare, Exchange, Reopen, Stack, Steps, Target
+from helba.learning.layout import Arrangement, MatrixProduct, symmetrising_moves
 from helba.learning.model_check import ModelCheck
 from helba.learning.plan import (
-    LOG2_INVERSE_SCALE,
-    LOG2_REPORT,
-    LOG2_TEST_SCALE,
+    INVERSE_SCALE,
     NOISE_FACTOR,
+    TEST_SCALE,
     Batch,
     SharesPlan,
-    model_bound,
 )
-from helba.learning.update_plan import ROOM, UpdatePlan
+from helba.learning.update_certificate import ROOM
+from helba.learning.update_plan import UpdatePlan
 from helba.ring import Ciphertext, Ring
-from helba.ring.sharing.integer import Integers
-from helba.ring.sharing.pad import SHARE_MODULUS
 
-Steps = Generator[Reopen | Compare | EncryptPads, Any, Any]
 TEST_BITS = 50
 CHECK_PEAK = 2.0**50  # of a checked value, or it wraps and is found by its range
 
@@ -78,10 +73,10 @@ class TestPlan:
     @cached_property
     def exchange(self) -> Exchange:
         """What is opened and reopened: the sum of x x^T, without anything else."""
-        plan, scale = self.plan, self.scale
+        plan, scale, d = self.plan, self.scale, self.plan.settings.dim
         moves = symmetrising_moves(
-            plan.statistic.context_places,
-            target=plan.trace.left_places,
+            plan.sum_places[:d, :d],
+            target=plan.trace_left,
             factor=scale / plan.context_scale,
         )
         terms = self.terms
@@ -94,31 +89,27 @@ class TestPlan:
     @property
     def deviation(self) -> float:
         """The opener's noise on the trace."""
-        terms = self.terms
-        noise = self.plan.test_noise(unseen=terms.unseen, untested=terms.untested)
-        return NOISE_FACTOR * noise
+        unseen, untested = self.terms.unseen, self.terms.untested
+        return NOISE_FACTOR * self.plan.test_noise(unseen=unseen, untested=untested)
 
     @property
     def circuit(self) -> Circuit:
         """One bit: the trace is at least C."""
         plan = self.plan
-        scale = self.scale * 2.0**LOG2_TEST_SCALE / plan.parameters.moduli[1]
-        limit = plan.threshold * scale * 2.0**TEST_BITS / plan.parameters.moduli[0]
+        scale = self.scale * TEST_SCALE / plan.parameters.moduli[1]
+        limit = plan.settings.trace_threshold * scale * 2.0**TEST_BITS / plan.parameters.moduli[0]
         return build_ranges_check(((round(limit), (1 << (TEST_BITS - 1)) - 1),), bits=TEST_BITS)
 
 
 def begin_learning(ring: Ring, plan: SharesPlan) -> Learned:
     """Return the model before any report: X = I, w = 0, encrypted by the server itself."""
     batch, d = plan.first_batch, plan.settings.dim
-    weights, one = plan.weigh(batch), np.eye(d, dtype=np.int64)
-    ratio = plan.settings.length**2 / plan.settings.ridge
-    per_entry = round(weights.gamma / 2.0 * ratio / plan.rounding.peak * weights.unit)
+    per_entry, one = round(plan.inverse_units(plan.weigh(batch))), np.eye(d, dtype=np.int64)
     places = plan.inner(1).model_places.places
     diagonal = np.flatnonzero(np.equal(*np.triu_indices(d)))
     entries = np.zeros(len(places), dtype=object)
     entries[d + diagonal] = per_entry * plan.grid.model_multiple
-    bound = model_bound(plan.rounding, score_bits=plan.score_bits)
-    bound = bound.scaled(plan.grid.model_multiple)
+    bound = plan.model_bound
     model = ring.encrypt(
         entries,
         places=places,
@@ -127,148 +118,30 @@ def begin_learning(ring: Ring, plan: SharesPlan) -> Learned:
         norm=bound.norm,
         primes=2,
     )
-    inverse = 2.0**LOG2_INVERSE_SCALE
 
-    def encrypt(arrangement: Any, scale: float) -> Stack:
-        number, place = np.divmod(np.ravel(arrangement.places), arrangement.ring_dim)
+    def encrypt(arrangement: Arrangement, scale: float) -> Stack:
         values = np.ravel(one).astype(object) * round(scale)
         norm = ROOM * scale * np.sqrt(d)
         return Stack(
             {
-                int(k): ring.encrypt(
-                    values[number == k],
-                    places=place[number == k],
-                    scale=scale,
-                    peak=ROOM * scale,
-                    norm=norm,
+                k: ring.encrypt(
+                    values[index], places=places, scale=scale, peak=ROOM * scale, norm=norm
                 )
-                for k in arrangement.occupied
+                for k, (places, index) in arrangement.parts.items()
             }
         )
 
     layout = plan.matrix
-    test = encrypt(plan.trace.right_places, 2.0**LOG2_TEST_SCALE).only
+    test = encrypt(plan.trace_right, TEST_SCALE).only
     return Learned(
         batch=batch,
         model=model,
         test=ring.drop(test, primes=2),
-        rows=encrypt(layout.row_places[:d], inverse),
-        columns=encrypt(layout.column_places, inverse),
+        rows=encrypt(layout.row_places[:d], INVERSE_SCALE),
+        columns=encrypt(layout.column_places, INVERSE_SCALE),
         design=encrypt(layout.row_places[:d], plan.design_scale),
         response=None,
     )
-
-
-# -- sums
-
-
-def encrypt_report(ring: Ring, plan: SharesPlan, report: Sequence[int]) -> Ciphertext:
-    """Return a report as its user encrypts it: d + 1 integers at the places of an outer product."""
-    statistic = plan.statistic
-    assert isinstance(statistic, OuterProduct)
-    peak = 2.0**LOG2_REPORT
-    return ring.encrypt(
-        np.array([int(each) * plan.report_multiple for each in report], dtype=object),
-        places=statistic.report_places.places,
-        scale=peak,
-        peak=peak,
-        norm=peak * np.sqrt(2.0) * (1.0 + plan.rounding.slack),
-    )
-
-
-def fold_report(ring: Ring, plan: SharesPlan, report: Ciphertext) -> Ciphertext:
-    """Return x x^T, r x and r^2 of one encrypted report, at two primes."""
-    made = ring.product(report, ring.automorphism(report), terms=1)
-    return made.with_scale(plan.sum_scale)
-
-
-def run_fold(ring: Ring, plan: SharesPlan, *, reports: Integers, boxes: tuple[bytes, ...]) -> Steps:
-    """Return the sums of reports that came as shares, or None if one of them is out of range.
-
-    `reports` has the server's shares, of shape (reports, d + 1).
-    """
-    gram, count = plan.statistic, len(reports)
-    assert isinstance(gram, Gram)
-    pads, _ = yield EncryptPads(boxes=boxes)
-    shares = (-reports.reshape(1, -1)) % SHARE_MODULUS
-    in_range: bool = yield Compare(values=(), shares=(shares,))
-    if not in_range:
-        return None
-    peak, flat = float(plan.rounding.peak), reports.reshape(-1)
-    made = ring.run_all(
-        [
-            partial(
-                ring.add_shares,
-                pad,
-                flat,
-                places=arrangement.places[:count].reshape(-1),
-                multiple=plan.report_multiple,
-                peak=peak,
-            )
-            for pad, arrangement in zip(pads, (gram.left_places, gram.right_places), strict=True)
-        ]
-    )
-    norm = 2.0**LOG2_REPORT * float(np.sqrt(2.0 * count)) * 1.01
-    left, right = (each.within(norm=norm) for each in made)
-    total = ring.product(left, right, terms=count, independent=True)
-    return total.with_scale(plan.sum_scale)
-
-
-# -- scores
-
-
-def run_score(
-    ring: Ring, plan: SharesPlan, *, features: Sequence[Ciphertext], model: Ciphertext
-) -> Steps:
-    """Return what the comparison of the scores gives, for features that a user encrypted."""
-    result = yield Compare(values=_score(ring, plan, features, model=model))
-    return result
-
-
-def run_shared_scores(
-    ring: Ring,
-    plan: SharesPlan,
-    *,
-    asks: Integers,
-    boxes: tuple[bytes, ...],
-    groups: Sequence[tuple[Any, Any]],
-    checked: Callable[[bytes], tuple[Any, ...]],
-    model: Ciphertext,
-) -> Steps:
-    """Return what the comparison of scores gives, for asks that came as shares, side by side.
-
-    `asks` has the server's shares, of shape (lanes, numbers); `groups` are places and numbers of
-    each polynomial, `checked` makes the server's shares of what the circuit checks from the
-    opener's seed of signs.
-    """
-    pads, signs = yield EncryptPads(boxes=boxes)
-    flat, peak = asks.reshape(-1), float(plan.rounding.peak)
-    features = ring.run_all(
-        [
-            partial(
-                ring.add_shares,
-                pad,
-                flat[index],
-                places=places,
-                multiple=plan.grid.feature_multiple,
-                peak=peak,
-            )
-            for pad, (places, index) in zip(pads, groups, strict=True)
-        ]
-    )
-    result = yield Compare(values=_score(ring, plan, features, model=model), shares=checked(signs))
-    return result
-
-
-def _score(
-    ring: Ring, plan: SharesPlan, features: Sequence[Ciphertext], *, model: Ciphertext
-) -> tuple[Ciphertext, ...]:
-    """The products with the model: scores, at one prime, within the grid's range."""
-    grid = plan.grid
-    unit = grid.feature_multiple * grid.model_multiple / ring.parameters.moduli[1]
-    peak = 2.0**plan.score_bits * unit * 1.01
-    product = partial(ring.product, peak=peak, independent=True)
-    return tuple(ring.run_all([partial(product, each, model) for each in features]))
 
 
 # -- the update test
@@ -276,7 +149,7 @@ def _score(
 
 def run_test(ring: Ring, test: TestPlan, *, learned: Learned, growth: Ciphertext) -> Steps:
     """Return True if the trace of A (V - V_j) is at least C, up to the test's resolution."""
-    (opened,) = yield Reopen(step="test", stacks=(Stack.single(growth),))
+    (opened,) = yield Reopen(step="test", stacks=(Stack({0: growth}),))
     terms, plan = test.terms, test.plan
     left = ring.drop(opened.only, primes=2).within(peak=terms.unseen * plan.ratio * test.scale)
     trace = ring.product(left, learned.test, peak=2.0**52)  # see `SharesPlan.test_scale`
@@ -296,20 +169,23 @@ def run_update(ring: Ring, update: UpdatePlan, *, learned: Learned, growth: Ciph
     if update.terms.cold:
         start = begin_learning(ring, plan)
         learned = replace(learned, rows=start.rows, columns=start.columns)
-    more, response = yield Reopen(step="design", stacks=(Stack.single(growth),))
+    more, response = yield Reopen(step="design", stacks=(Stack({0: growth}),))
     design = _add(ring, learned.design, more)
-    peak = plan.condition(update.terms.samples) * plan.design_scale * ROOM
+    peak = update.condition * plan.design_scale * ROOM
     design = _bounded(design, peak=peak, norm=peak * float(np.sqrt(d)), count=d * d)
     if learned.response is not None:
         response = _add(ring, learned.response, response)
 
     product = _multiply(ring, layout, design, learned.columns, only=d)
     columns, *below = yield Reopen(step="product", stacks=(product,))
-    stack = _raw(learned.rows)
+    # Integers at scale 1, so that parts of several scales share a polynomial.
+    unscaled = partial(Ciphertext.with_scale, scale=1.0)
+    stack = learned.rows.each(unscaled)
     if below:
-        stack = _add(ring, stack, _raw(below[0]))
+        stack = _add(ring, stack, below[0].each(unscaled))
     for number in range(1, update.steps + 1):
-        two = _two_minus(ring, update, columns)
+        two = columns.each(ring.negate)
+        two = _add_diagonal(ring, two, layout.column_places, value=2.0 * update.residue_scale)
         last = number == update.steps
         product = _multiply(ring, layout, stack, two, only=d if last else 2 * d)
         if not last:
@@ -317,7 +193,7 @@ def run_update(ring: Ring, update: UpdatePlan, *, learned: Learned, growth: Ciph
     rows, columns, test, inverse_part = yield Reopen(step="inverse", stacks=(product,))
 
     first = _multiply(ring, layout, rows, response, only=d)
-    response = Stack({k: ring.drop(part, primes=2) for k, part in response.parts.items()})
+    response = response.each(partial(ring.drop, primes=2))
     column, again, response, across = yield Reopen(step="estimate", stacks=(first, response))
     response = _bounded(response, peak=update.terms.samples * plan.response_scale * ROOM, count=d)
     opened = ring.run_all(
@@ -332,11 +208,12 @@ def run_update(ring: Ring, update: UpdatePlan, *, learned: Learned, growth: Ciph
         )
     )
     left, right = (
-        _add_identity(ring, update, each, arrangement)
-        for each, arrangement in (
-            (left, plan.trace.left_places),
-            (right, plan.trace.right_places),
+        _bounded(
+            _add_diagonal(ring, each, arrangement, value=update.check_scale),
+            peak=update.reach * max(update.residual, 2.0**-10) * update.check_scale,
+            count=d * d,
         )
+        for each, arrangement in ((left, plan.trace_left), (right, plan.trace_right))
     )
     refinement = _multiply(ring, layout, rows, rest, only=d)
     refined = Stack(
@@ -361,8 +238,7 @@ def run_update(ring: Ring, update: UpdatePlan, *, learned: Learned, growth: Ciph
     if not passed:
         return None
     model = ring.sum([estimate_part.only, inverse_part.only], independent=True)
-    bound = model_bound(plan.rounding, score_bits=plan.score_bits)
-    bound = bound.scaled(plan.grid.model_multiple)
+    bound = plan.model_bound
     return Learned(
         batch=update.after,
         model=ring.drop(model.within(peak=bound.peak, norm=bound.norm), primes=2),
@@ -416,14 +292,8 @@ def _check(
 
 def _last_product(ring: Ring, first: Stack, second: Stack) -> Ciphertext:
     """The sum of the products of two stacks' polynomials, at two primes."""
-    products = [
-        ring.product(
-            ring.drop(first.parts[k], primes=2),
-            ring.drop(second.parts[k], primes=2),
-            peak=CHECK_PEAK,
-        )
-        for k in first.parts
-    ]
+    first, second = (stack.each(partial(ring.drop, primes=2)) for stack in (first, second))
+    products = [ring.product(first.parts[k], second.parts[k], peak=CHECK_PEAK) for k in first.parts]
     return ring.sum(products)
 
 
@@ -431,7 +301,7 @@ def _multiply(
     ring: Ring, layout: MatrixProduct, rows: Stack, columns: Stack, *, only: int
 ) -> Stack:
     """The product of two matrices; `only` the first rows of the result are wanted."""
-    wanted = layout.result_places[:only].occupied
+    wanted = layout.result_places[:only].parts
     results = {}
     for number in wanted:
         pairs = [(i, j) for i, j in layout.terms[number] if i in rows.parts and j in columns.parts]
@@ -452,41 +322,14 @@ def _add(ring: Ring, first: Stack, second: Stack) -> Stack:
     return Stack(total)
 
 
-def _raw(stack: Stack) -> Stack:
-    """The same integers at scale 1, so that parts of several scales share a polynomial."""
-    return Stack({k: part.with_scale(1.0) for k, part in stack.parts.items()})
-
-
 def _bounded(stack: Stack, *, peak: float, count: int, norm: float | None = None) -> Stack:
     """The same, with a bound that the plan vouches for."""
-    return Stack(
-        {k: part.within(peak=peak, norm=norm, count=count) for k, part in stack.parts.items()}
-    )
+    return stack.each(partial(Ciphertext.within, peak=peak, norm=norm, count=count))
 
 
-def _two_minus(ring: Ring, update: UpdatePlan, columns: Stack) -> Stack:
-    """2 - M by columns."""
-    places = update.layout.column_places.places.diagonal()
-    return _add_diagonal(
-        ring,
-        Stack({k: ring.negate(part) for k, part in columns.parts.items()}),
-        places=places,
-        value=round(2.0 * update.residue_scale),
-    )
-
-
-def _add_identity(ring: Ring, update: UpdatePlan, stack: Stack, arrangement: Any) -> Stack:
-    """I plus what stands there, bounded as a small matrix is."""
-    places, value = arrangement.places.diagonal(), round(update.check_scale)
-    made = _add_diagonal(ring, stack, places=places, value=value)
-    size = update.reach * max(update.residual, 2.0**-10) * update.check_scale
-    return _bounded(made, peak=size, count=update.dim**2)
-
-
-def _add_diagonal(ring: Ring, stack: Stack, *, places: Any, value: int) -> Stack:
-    number, place = np.divmod(np.ravel(places), ring.parameters.ring_dim)
-    parts = dict(stack.parts)
-    for k in np.unique(number):
-        here = place[number == k]
-        parts[int(k)] = ring.add_values(parts[int(k)], [value] * len(here), places=here)
+def _add_diagonal(ring: Ring, stack: Stack, arrangement: Arrangement, *, value: float) -> Stack:
+    """A multiple of I is added to a matrix."""
+    parts, diagonal = dict(stack.parts), np.arange(arrangement.shape[0])
+    for k, (places, _) in arrangement[diagonal, diagonal].parts.items():
+        parts[k] = ring.add_values(parts[k], [round(value)] * len(places), places=places)
     return Stack(parts)

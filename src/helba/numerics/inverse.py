@@ -21,13 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.errors import InvalidInput, require_at_least, require_positive
-from helba.numerics.certificate import Certificate, Certified
 
 Array = NDArray[np.float64]
-
-# A product of two packed matrices: one level to arrange the factors, one for the products
-# (Jiang et al. 2018). Scalars ride in the plaintext masks that arrange the factors.
-MATRIX_PRODUCT_LEVELS = 2
 
 UNIT_ROUNDOFF = 2.0**-53
 
@@ -37,8 +32,8 @@ class WarmStart:
     """Scaled Newton steps for eigenvalues of V A in [low, high]: the scale before each step.
 
     `error` bounds ||V^(1/2) X V^(1/2) - I|| after the last step, `drift` what of it comes from
-    noise. The first product V A is counted in `levels`. X and M may be renewed after every `piece`
-    products, V A included, and nowhere else; 0 if they never are.
+    noise. X and M may be renewed after every `piece` products, V A included, and nowhere else; 0 if
+    they never are.
     """
 
     low: float
@@ -46,7 +41,6 @@ class WarmStart:
     scales: tuple[float, ...]
     error: float
     drift: float
-    levels: int
     piece: int = 0
 
     @property
@@ -78,12 +72,6 @@ class InverseNoise:
         """Whether nothing is added at all."""
         return self.product == self.renewal == self.ending == 0.0
 
-    def cut(self, products: int) -> int:
-        """Return the products between two renewals: as few pieces as can be, of equal length."""
-        if not self.piece:
-            return 0
-        return math.ceil(products / math.ceil(products / self.piece))
-
 
 @lru_cache(maxsize=4096)
 def plan_warm_start(
@@ -107,7 +95,6 @@ def plan_warm_start(
         scales=(),
         error=max(abs(1.0 - low), abs(high - 1.0)),
         drift=0.0,
-        levels=0,
     )
     while found.error > error:
         after = _warm_start(low, high, steps=found.steps + 1, noise=added)
@@ -123,8 +110,10 @@ def plan_warm_start(
 def _warm_start(low: float, high: float, *, steps: int, noise: InverseNoise) -> WarmStart:
     """That many steps, and what they leave."""
     scales: list[float] = []
-    bottom, top, drift, piece = low, high, noise.product, noise.cut(steps + 1)
-    residual = 0.0
+    bottom, top, drift, residual = low, high, noise.product, 0.0
+    products, piece = steps + 1, 0
+    if noise.piece:  # as few pieces as can be, of equal length
+        piece = math.ceil(products / math.ceil(products / noise.piece))
     for step in range(1, steps + 1):
         if piece and step % piece == 0:
             bottom, top = bottom - noise.renewal, top + noise.renewal
@@ -141,37 +130,30 @@ def _warm_start(low: float, high: float, *, steps: int, noise: InverseNoise) -> 
         scales=tuple(scales),
         error=residual + noise.ending,
         drift=drift,
-        levels=MATRIX_PRODUCT_LEVELS * (steps + 1),
         piece=piece,
     )
 
 
 def invert_warm(
     matrix: Array, start: Array, *, low: float, high: float, error: float
-) -> Certified[Array]:
-    """Return X with ||V^(1/2) X V^(1/2) - I|| <= certificate.error, starting from `start`.
+) -> tuple[Array, float]:
+    """Return X from `start`, and a bound of ||V^(1/2) X V^(1/2) - I||.
 
     Needs V symmetric positive definite, `start` symmetric, and the eigenvalues of V times `start`
-    in [low, high]. What double precision loses grows faster than the condition number, so the
-    certificate is the larger of the bound of exact arithmetic and the residual found afterwards
-    from a Cholesky factor, rounding of that check included.
+    in [low, high]. What double precision loses grows faster than the condition number, so the bound
+    is the larger of that of exact arithmetic and the residual found afterwards from a Cholesky
+    factor, rounding of that check included.
     """
-    V = checked_matrix(matrix)
-    A = checked_matrix(start)
+    if not (np.isfinite(matrix).all() and np.isfinite(start).all()):
+        raise InvalidInput("matrix", "a value that is not finite", "finite")
     plan = plan_warm_start(low=low, high=high, error=error)
-    identity = np.eye(len(V))
-    X, M = A, V @ A
+    V, identity = matrix, np.eye(len(matrix))
+    X, M = start, V @ start
     for scale in plan.scales:
         rest = 2.0 * identity - scale * M
         X, M = scale * (X @ rest), scale * (M @ rest)
-    X = symmetrise(X)
-    certificate = Certificate(
-        quantity="spectral norm of V^(1/2) X V^(1/2) - I",
-        interval=(low, high),
-        error=max(plan.error, residual_norm(X, matrix=V)),
-        levels=plan.levels,
-    )
-    return Certified(value=X, certificate=certificate)
+    X = (X + X.T) / 2.0
+    return X, max(plan.error, residual_norm(X, matrix=V))
 
 
 def residual_norm(inverse: Array, *, matrix: Array) -> float:
@@ -187,20 +169,3 @@ def residual_norm(inverse: Array, *, matrix: Array) -> float:
     gap = lower.T @ inverse @ lower - np.eye(len(matrix))
     condition = float(np.linalg.norm(matrix) * np.linalg.norm(inverse))
     return float(np.linalg.norm(gap, 2)) + 4.0 * len(matrix) * UNIT_ROUNDOFF * condition
-
-
-def symmetrise(matrix: Array) -> Array:
-    """Return the symmetric part."""
-    return (matrix + matrix.T) / 2.0
-
-
-def checked_matrix(matrix: Array) -> Array:
-    """Return a symmetric matrix of finite numbers, or raise `InvalidInput`."""
-    square = np.asarray(matrix, dtype=np.float64)
-    if square.ndim != 2 or square.shape[0] != square.shape[1]:
-        raise InvalidInput("matrix", f"shape {square.shape}", "square")
-    if not np.isfinite(square).all():
-        raise InvalidInput("matrix", "a value that is not finite", "finite")
-    if not np.allclose(square, square.T, rtol=1e-9, atol=1e-12 * float(np.abs(square).max())):
-        raise InvalidInput("matrix", "one that is not", "symmetric")
-    return square

@@ -22,7 +22,6 @@ from helba.errors import DamagedData, HelbaError, InvalidInput, Refused
 from helba.garbling import EvaluatorSession, ReturnedMessage
 from helba.garbling.circuits.circuit import Bits
 from helba.learning.exchange import reopen_shares
-from helba.learning.layout import Gram
 from helba.opener.state import Noted, OpenerState, VerdictsBegun
 from helba.protocol.box import SealedSeed, open_box, seal_answer
 from helba.protocol.deployment import SharesDeployment
@@ -174,18 +173,14 @@ class OpenerParty:
         numbers = deployment.numbers if kind == "ask" else deployment.settings.dim + 1
         pads = np.concatenate([seed.expand(numbers) for seed in seeds])
         task = _Task(work=work, seeds=seeds, pads=pads, boxes=message.boxes)
-        plan, gram = deployment.plan, deployment.plan.statistic
-        assert isinstance(gram, Gram)
+        plan = deployment.plan
         if kind == "ask":
             task.signs = self._draw(SIGN_SEED_BYTES)
             groups = [(pads[at], where) for where, at in deployment.feature_groups(work.count)]
             multiple, primes = plan.grid.feature_multiple, 2
             scale = float(multiple)
         else:
-            groups = [
-                (pads, arrangement.places[: work.count].reshape(-1))
-                for arrangement in (gram.left_places, gram.right_places)
-            ]
+            groups = [(pads, places) for places in plan.report_places(work.count)]
             multiple, scale, primes = plan.report_multiple, 1.0, PRIMES
         found = self._opener.encrypt_pads(groups, multiple=multiple, scale=scale, primes=primes)
         self._keep(message.task, task)

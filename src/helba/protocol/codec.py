@@ -26,7 +26,7 @@ from helba.garbling import (
 )
 from helba.garbling.circuits.argmax import name_bits
 from helba.learning.update import TestTerms
-from helba.learning.update_plan import UpdateTerms
+from helba.learning.update_certificate import UpdateTerms
 from helba.protocol.box import BOX_BYTES, pack_bits, sealed_bytes
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.form import Form, Reader, make_form

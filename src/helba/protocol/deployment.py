@@ -24,12 +24,13 @@ from helba.garbling import (
     build_argmax,
     build_report_check,
 )
-from helba.learning.layout import Arrangement
 from helba.learning.model_check import CHECK_BITS, ModelCheck
-from helba.learning.plan import COMBINATIONS, LOG2_REPORT, SharesPlan, checked_bits
+from helba.learning.plan import SharesPlan
 from helba.learning.plan import make_shares_plan as make_plan
+from helba.learning.score import COMBINATIONS
 from helba.learning.update import TEST_BITS, TestPlan, TestTerms
-from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.learning.update_certificate import UpdateTerms
+from helba.learning.update_plan import UpdatePlan
 from helba.protocol.message import Work
 from helba.randomness import Draw, draw_bytes
 from helba.ring import Bound, Ciphertext, PublicKey, RingParameters
@@ -129,7 +130,7 @@ class SharesDeployment:
 
     def feature_groups(self, lanes: int) -> list[tuple[Places, NDArray[np.intp]]]:
         """Return, for each polynomial of asks, its places and which of all numbers stand there."""
-        return _split_places(self.plan.inner(lanes).feature_places)
+        return list(self.plan.inner(lanes).feature_places.parts.values())
 
     def describe_features(self, public_key: PublicKey) -> list[Ciphertext]:
         """Return the public side of an ask as its user encrypts it, for each polynomial."""
@@ -146,10 +147,8 @@ class SharesDeployment:
 
     def describe_report(self, public_key: PublicKey) -> Ciphertext:
         """Return the public side of a report as its user encrypts it."""
-        peak = 2.0**LOG2_REPORT
-        norm = peak * np.sqrt(2.0) * (1.0 + self.plan.rounding.slack)
-        bound = Bound.of(peak=peak, norm=float(norm), count=self.settings.dim + 1)
-        return describe_fresh(public_key, bound=bound).with_scale(peak)
+        bound = self.plan.report_bound()
+        return describe_fresh(public_key, bound=bound).with_scale(bound.peak)
 
     # -- exchanges
 
@@ -205,7 +204,7 @@ class SharesDeployment:
         if work.subject == "fold":
             circuit = self._report_circuit(work.count)
             return Comparison(circuit=circuit, places=(), bits=SHARE_BITS, deviations=())
-        groups = _split_places(plan.inner(work.count).score_places)
+        groups = list(plan.inner(work.count).score_places.parts.values())
         return Comparison(
             circuit=self.argmax_circuit,
             places=tuple(places for places, _ in groups),
@@ -228,8 +227,7 @@ class SharesDeployment:
     @property
     def ask_range(self) -> ShareRange:
         """The check of an ask's numbers, or of their random sums."""
-        low_bits = checked_bits(self.settings, rounding=self.plan.rounding)
-        return ShareRange(self.checked, low_bits)
+        return ShareRange(self.checked, self.plan.checked_bits)
 
     def checked_values(self, asks: Integers, *, seed: bytes, sign: int) -> Integers:
         """Return one party's shares of what is checked of its shares of asks, (lanes, numbers).
@@ -249,7 +247,7 @@ class SharesDeployment:
         if work.subject != "ask":
             return [share.reshape(1, 1) for share in shares]
         scores = np.empty(work.count * self.settings.arms, dtype=np.uint64)
-        groups = _split_places(self.plan.inner(work.count).score_places)
+        groups = list(self.plan.inner(work.count).score_places.parts.values())
         for share, (_, index) in zip(shares, groups, strict=True):
             scores[index] = share
         return [scores.reshape(work.count, self.settings.arms)]
@@ -274,18 +272,11 @@ _test_plan = lru_cache(maxsize=128)(TestPlan)
 _update_plan = lru_cache(maxsize=128)(UpdatePlan)
 
 
-@lru_cache(maxsize=256)
-def _split_places(arrangement: Arrangement) -> list[tuple[Places, NDArray[np.intp]]]:
-    """For each polynomial: coefficients, and which numbers of the flat array stand there."""
-    number, place = np.divmod(np.ravel(arrangement.places), arrangement.ring_dim)
-    return [(place[number == k], np.flatnonzero(number == k)) for k in arrangement.occupied]
-
-
 def draw_signs(seed: bytes, *, sums: int, numbers: int) -> NDArray[np.int8]:
     """Return the coefficients of random sums that the seed makes: (sums, numbers).
 
     Each is the difference of two fair bits: 0 with probability 1/2, else 1 or -1. Without zeros two
-    numbers of 2^95 would cancel modulo 2^96 in every sum (see `helba.learning.plan.ask_norm`).
+    numbers of 2^95 would cancel modulo 2^96 in every sum (see `helba.learning.score`).
     """
     count = 2 * sums * numbers
     stream = hashlib.shake_128(b"helba signs" + seed).digest(-(-count // 8))

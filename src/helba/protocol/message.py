@@ -24,7 +24,7 @@ from helba.garbling import (
 )
 from helba.garbling.circuits.circuit import Bits
 from helba.learning.update import TestTerms
-from helba.learning.update_plan import UpdateTerms
+from helba.learning.update_certificate import UpdateTerms
 from helba.ring import Ciphertext, Opening
 from helba.ring.sharing.integer import Integers
 

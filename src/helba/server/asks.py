@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from helba.learning.update import run_score, run_shared_scores
+from helba.learning.round import run_score, run_shared_scores
 from helba.protocol.message import Answer, Ask, Refusal, Shared, Work
 from helba.ring.sharing.integer import Integers
 from helba.server.conversation import Conversation, Conversations, split_group

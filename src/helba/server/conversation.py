@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 
 from helba.errors import DamagedData, EngineError, HelbaError
 from helba.garbling import Garbled, GarblerSession
-from helba.learning.exchange import Compare, EncryptPads, Reopen, open_stack, take_replies
-from helba.learning.update import Steps
+from helba.learning.exchange import Compare, EncryptPads, Reopen, Steps, open_stack, take_replies
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import Transition
 from helba.protocol.message import (
@@ -262,7 +261,7 @@ class Conversations:
         masks, found.masks = found.masks, []
         exchanges = self.deployment.exchanges(found.work, found.step)
         for mask, exchange in zip(masks, exchanges, strict=True):
-            count = sum(len(target.rearrangements) for target in exchange.targets)
+            count = sum(len(parts) for parts in exchange.rearrangements)
             stacks += take_replies(self.ring, mask, left[:count], exchange)
             left = left[count:]
         self.transition.commit(Noted(failure=fsum(stack.failure for stack in stacks)))

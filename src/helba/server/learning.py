@@ -7,7 +7,7 @@ changed, or an update has begun, says nothing any more.
 from __future__ import annotations
 
 from helba.learning.update import Learned, TestTerms, run_test, run_update
-from helba.learning.update_plan import UpdateTerms
+from helba.learning.update_certificate import UpdateTerms
 from helba.protocol.message import Work
 from helba.server.conversation import Conversation, Conversations
 from helba.server.state import Adopted, GivenUp, ServerState, Tested, UpdateBegun

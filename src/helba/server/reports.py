@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from helba.learning.update import fold_report, run_fold
+from helba.learning.round import fold_report, run_fold
 from helba.protocol.message import Receipt, Refusal, Report, Shared, Work
 from helba.server.conversation import Conversation, Conversations, root_up, split_group
 from helba.server.state import Dropped, Folded, Growth, Row, ServerState, Stored

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from helba.learning.update import Learned
-from helba.learning.update_plan import UpdateTerms
+from helba.learning.update_certificate import UpdateTerms
 from helba.ring import Ciphertext, Ring
 from helba.ring.sharing.integer import Integers
 

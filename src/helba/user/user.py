@@ -16,7 +16,7 @@ from helba.errors import InvalidInput
 from helba.garbling import combine, read_indices
 from helba.garbling.circuits.argmax import name_bits
 from helba.garbling.circuits.circuit import Bits
-from helba.learning.update import encrypt_report
+from helba.learning.round import encrypt_report
 from helba.protocol.box import SealedSeed, open_answer, seal_seed
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import Effects, Transition

@@ -18,7 +18,8 @@ from helba.garbling import Circuit, predict_sizes
 from helba.learning.layout import MatrixProduct
 from helba.learning.model_check import ModelCheck
 from helba.learning.plan import INVERSE_ERROR, Batch, SharesPlan
-from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.learning.update_certificate import UpdateTerms
+from helba.learning.update_plan import UpdatePlan
 from helba.numerics.inverse import WarmStart
 from helba.ring.parameters import RingParameters
 from helba.ring.sharing.packing import packed_bytes
@@ -139,12 +140,12 @@ def count_update(update: UpdatePlan) -> Counts:
     for step in count_update_exchanges(update):
         for exchange in update.exchanges(step):
             openings += len(exchange.places)
-            encryptions += sum(len(target.rearrangements) for target in exchange.targets)
+            encryptions += sum(len(parts) for parts in exchange.rearrangements)
     whole, top = layout.products, _products(layout, rows=update.dim, columns=update.dim)
     vector = _products(layout, rows=update.dim, columns=1)
-    copies = sum(len(copy.arrangement.occupied) for copy in check.copies)
+    copies = sum(len(copy.arrangement.parts) for copy in check.copies)
     products = top + (update.steps - 1) * whole + top + vector + vector + top + vector
-    products += 2 + len(update.column.occupied) + copies
+    products += 2 + len(update.column.parts) + copies
     circuit = check.circuit
     return Counts(
         encryptions=encryptions + openings + len(check.values) + copies,
@@ -157,7 +158,7 @@ def count_update(update: UpdatePlan) -> Counts:
 
 def _products(layout: MatrixProduct, *, rows: int, columns: int) -> int:
     """Products of polynomials for the first rows and columns of a product of matrices."""
-    wanted = layout.result_places[:rows, :columns].occupied
+    wanted = layout.result_places[:rows, :columns].parts
     return sum(len(layout.terms[number]) for number in wanted)
 
 

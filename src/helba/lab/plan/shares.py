@@ -203,10 +203,10 @@ def _exchange_failure(plan: SharesPlan, exchange: Exchange) -> float:
     modulus = float(plan.parameters.share_modulus)
     error = DEVIATIONS * encryption_noise(plan.parameters)
     total = 0.0
-    for target in exchange.targets:
+    for target, parts in zip(exchange.targets, exchange.rearrangements, strict=True):
         noise = DEVIATIONS * target.deviation
         opened = exchange.peak + error + noise
-        for each in target.rearrangements.values():
+        for each in parts.values():
             stretch = float(each.stretches.max())
             units = sum(move.multiple for move in each.moves)
             wrapped = len(each.sources) * opened + len(each.targets) * (stretch * opened + units)

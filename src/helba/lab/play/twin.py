@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.bandits.policy import Array, Decision
+from helba.learning.number import Rounding, Whole
 from helba.learning.plan import Batch, SharesPlan
-from helba.learning.update_plan import UpdatePlan, UpdateTerms
+from helba.learning.update_certificate import UpdateTerms
+from helba.learning.update_plan import UpdatePlan
 
 
 class GridTwin:
@@ -56,8 +58,8 @@ class GridTwin:
     def learn(self, context: Array, reward: float) -> None:
         """Add a report to the sums."""
         rounding = self.plan.rounding
-        row = rounding.restore_contexts(rounding.round_contexts(context))
-        earned = rounding.restore_reward(rounding.round_reward(reward))
+        row = restore_contexts(rounding, rounding.round_contexts(context))
+        earned = restore_reward(rounding, rounding.round_reward(reward))
         self.samples += 1
         self.design += row[:, None] * row
         self.response += earned * row
@@ -89,3 +91,14 @@ class GridTwin:
         quadratic *= length**2 / peak * weights.unit
         units: NDArray[np.int64] = np.rint(np.concatenate([linear, quadratic])).astype(np.int64)
         return units
+
+
+def restore_contexts(rounding: Rounding, integers: Whole) -> Array:
+    """Return the numbers that rounded contexts stand for."""
+    numbers: Array = integers.astype(np.float64) * (rounding.length / rounding.peak)
+    return numbers
+
+
+def restore_reward(rounding: Rounding, integer: int) -> float:
+    """Return the number that a rounded reward stands for."""
+    return integer * (rounding.reward_max / rounding.peak)

@@ -6,31 +6,22 @@ computes many sums at once and lets nothing else reach the coefficients that are
 
     InnerProducts   scores of all arms of several users      one model times many features
     MatrixProduct   (m x n)(n x q), in blocks if need be     the steps of an update
-    Gram            sums of x x^T, r x, r^2 of many reports  reports times reports
+    its `gram`      sums of x x^T, r x, r^2 of many reports  reports times reports
     OuterProduct    the same of one report                   a report times its automorphism
-    Trace           Tr(A S), also Tr(R^2)                    the update test, the model check
+    `mirrored`      inner products, Tr(A S)                  the update test, the model check
 
 Layouts are pure index arithmetic, without ciphertexts. An `Arrangement` is where one array
-stands; shares go from one arrangement to another by `moves_between`.
+stands; shares go from one arrangement to another by moves.
 """
 
-from helba.learning.layout.arrangement import Arrangement
-from helba.learning.layout.inner import InnerProducts, count_quadratic_features
-from helba.learning.layout.matrix import MatrixProduct
-from helba.learning.layout.move import BlockMove, moves_between, symmetrising_moves
-from helba.learning.layout.statistic import Gram, OuterProduct, Statistic
-from helba.learning.layout.trace import Trace
+from helba.learning.layout.arrangement import Arrangement, symmetrising_moves
+from helba.learning.layout.inner import InnerProducts
+from helba.learning.layout.matrix import MatrixProduct, OuterProduct
 
 __all__ = [
     "Arrangement",
-    "BlockMove",
-    "Gram",
     "InnerProducts",
     "MatrixProduct",
     "OuterProduct",
-    "Statistic",
-    "Trace",
-    "count_quadratic_features",
-    "moves_between",
     "symmetrising_moves",
 ]

@@ -1,4 +1,11 @@
-"""Places for the numbers of one array in a stack of polynomials."""
+"""Places for the numbers of one array in a stack of polynomials, and changes of them.
+
+Shares allow changes for free. Whoever opens a masked polynomial holds one share of every
+coefficient, the server the other. Both rearrange their shares alike before these are encrypted
+again, or added. Sources and targets of a `Move` are places in stacks: shares of a whole stack are
+joined before they are moved (`helba.ring.Share.join`), and what is encrypted again is one
+polynomial after the other (`helba.learning.exchange`).
+"""
 
 from __future__ import annotations
 
@@ -7,18 +14,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from helba.errors import InvalidInput, require_whole
-
-MOST_COEFFICIENTS = 1 << 17  # eight times the largest ring planned: a guard against mistakes
-
-
-def require_ring_dim(ring_dim: int) -> None:
-    """Raise `InvalidInput` unless `ring_dim` is a power of two in [4, 2^17]."""
-    require_whole("ring_dim", ring_dim, least=4, most=MOST_COEFFICIENTS)
-    if ring_dim & (ring_dim - 1):
-        raise InvalidInput("ring_dim", ring_dim, "a power of two")
+from helba.errors import InvalidInput
+from helba.ring import Move
+from helba.ring.sharing.integer import Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +29,12 @@ class Arrangement:
     Indexing gives the arrangement of a part of the array, in the same stack.
     """
 
-    places: NDArray[np.intp]
+    places: Places = field(repr=False)
     ring_dim: int = field(kw_only=True)
     polynomials: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_ring_dim(self.ring_dim)
-        require_whole("polynomials", self.polynomials, least=1, most=1 << 20)
-        places = np.array(self.places)
-        if places.dtype.kind not in "iu":
-            raise InvalidInput("places", f"numbers of type {places.dtype}", "whole numbers")
-        if places.size == 0:
-            raise InvalidInput("places", f"an array of shape {places.shape}", "at least one place")
+        places = np.array(self.places, dtype=np.intp)
         end = self.ring_dim * self.polynomials
         if int(places.min()) < 0 or int(places.max()) >= end:
             found = f"{places.min()} to {places.max()}"
@@ -50,21 +43,14 @@ class Arrangement:
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
         if repeated.size:
             raise InvalidInput("places", f"place {repeated[0]} twice", "distinct")
-        places = places.astype(np.intp)
         places.flags.writeable = False
         object.__setattr__(self, "places", places)
-
-    def __repr__(self) -> str:
-        return (
-            f"Arrangement(shape={self.shape}, ring_dim={self.ring_dim}, "
-            f"polynomials={self.polynomials}, count={self.count})"
-        )
 
     def __getitem__(self, index: Any) -> Arrangement:
         """Return where the part `array[index]` stands."""
         return self._with(self.places[index])
 
-    def _with(self, places: NDArray[np.intp]) -> Arrangement:
+    def _with(self, places: Places) -> Arrangement:
         """Return an arrangement in the same stack."""
         return Arrangement(places, ring_dim=self.ring_dim, polynomials=self.polynomials)
 
@@ -78,39 +64,36 @@ class Arrangement:
         """Arrangement of the transposed array: the same numbers, read with their axes reversed."""
         return self._with(self.places.T)
 
-    @cached_property
-    def occupied(self) -> tuple[int, ...]:
-        """Polynomials of the stack that hold a number; all others are zero."""
-        return tuple(np.unique(self.places // self.ring_dim).tolist())
+    @property
+    def mirrored(self) -> Arrangement:
+        """Where numbers stand for their inner product with those that stand here.
 
-    @cached_property
-    def count(self) -> int:
-        """Most coefficients of one polynomial that may be nonzero.
+        It is coefficient N-1 of the product: a number at p meets the one at N-1-p. Tr(S A) is the
+        inner product of S and A^T, so A stands where S would, transposed and mirrored.
 
-        With numbers of at most `peak`, the 2-norm of a polynomial is at most peak sqrt(count).
+        Why nothing else reaches it: p + r = N-1 holds for one r only, whatever p; and p + r =
+        2 N - 1 for none, as both are at most N-1. So coefficients of one operand outside its places
+        may hold anything; those of the other must be zero. In several polynomials: multiply
+        polynomial by polynomial and add the products.
         """
-        return int(np.bincount(np.ravel(self.places) // self.ring_dim).max())
+        polynomial, coefficient = np.divmod(self.places, self.ring_dim)
+        return self._with(polynomial * self.ring_dim + self.ring_dim - 1 - coefficient)
 
-    def put(self, values: ArrayLike) -> NDArray[Any]:
-        """Return the stack that holds `values`, zero elsewhere, of shape (polynomials, ring_dim).
+    @cached_property
+    def parts(self) -> dict[int, tuple[Places, Places]]:
+        """By polynomial that holds a number: coefficients, and which of the flat array stand there.
 
-        `values` has the shape of the array. Axes before it, such as residues modulo several
-        primes, are kept in front.
+        All other polynomials of the stack are zero.
         """
-        numbers = np.asarray(values)
-        lead = numbers.shape[: numbers.ndim - self.places.ndim]
-        if numbers.shape != lead + self.shape:
-            raise InvalidInput("values", f"shape {numbers.shape}", f"of shape (..., *{self.shape})")
-        stack = np.zeros((*lead, self.polynomials * self.ring_dim), numbers.dtype)
-        stack[..., np.ravel(self.places)] = numbers.reshape((*lead, -1))
-        return stack.reshape((*lead, self.polynomials, self.ring_dim))
+        polynomial, coefficient = np.divmod(np.ravel(self.places), self.ring_dim)
+        indices = {int(k): np.flatnonzero(polynomial == k) for k in np.unique(polynomial)}
+        return {k: (coefficient[index], index) for k, index in indices.items()}
 
-    def take(self, stack: ArrayLike) -> NDArray[Any]:
-        """Return the array that stands in `stack`, of shape (..., polynomials, ring_dim)."""
-        numbers = np.asarray(stack)
-        if numbers.shape[-2:] != (self.polynomials, self.ring_dim):
-            allowed = f"of shape (..., {self.polynomials}, {self.ring_dim})"
-            raise InvalidInput("stack", f"shape {numbers.shape}", allowed)
-        lead = numbers.shape[:-2]
-        flat: NDArray[Any] = numbers.reshape((*lead, -1))
-        return flat[..., self.places]
+
+def symmetrising_moves(
+    source: Arrangement, *, target: Arrangement, factor: float = 1.0
+) -> tuple[Move, Move]:
+    """Return moves whose sum puts factor (B + B^T)/2 at `target`, for the matrix B at `source`."""
+    both = source.places, source.places.T
+    first, second = (Move(places, target.places, factor=factor / 2) for places in both)
+    return first, second

@@ -6,24 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from helba.errors import InvalidInput, require_whole
-from helba.learning.layout.arrangement import MOST_COEFFICIENTS, Arrangement, require_ring_dim
-
-# Guards against mistaken arguments, far above any plan.
-MOST_ARMS = 1 << 16
-MOST_LANES = 1 << 16
-MOST_NUMBERS = 1 << 28
-
-
-def count_quadratic_features(dim: int) -> int:
-    """Return the features of a context x with a quadratic bonus: x_i, and x_i x_j for i <= j.
-
-    That is d + d (d + 1) / 2, so that x^T w + x^T A x is one inner product.
-    """
-    require_whole("dim", dim, least=1, most=MOST_COEFFICIENTS)
-    return dim + dim * (dim + 1) // 2
+from helba.errors import require_whole
+from helba.learning.layout.arrangement import Arrangement
+from helba.ring.sharing.integer import Places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +33,7 @@ class InnerProducts:
     lanes: int = 1
 
     def __post_init__(self) -> None:
-        require_ring_dim(self.ring_dim)
         require_whole("features", self.features, least=1, most=self.ring_dim)
-        require_whole("arms", self.arms, least=1, most=MOST_ARMS)
-        require_whole("lanes", self.lanes, least=1, most=MOST_LANES)
-        if self.lanes * self.arms * self.features > MOST_NUMBERS:
-            found = f"{self.lanes} lanes of {self.arms} x {self.features} numbers"
-            raise InvalidInput("lanes", found, f"at most {MOST_NUMBERS} numbers in all")
 
     @property
     def capacity(self) -> int:
@@ -61,38 +41,27 @@ class InnerProducts:
         return self.ring_dim // (self.arms * self.features)
 
     @property
-    def arms_per_polynomial(self) -> int:
-        """Arms of one lane that stand in one polynomial."""
-        return min(self.arms, self.ring_dim // self.features)
+    def _blocks_per_polynomial(self) -> int:
+        return self.capacity * self.arms or self.ring_dim // self.features
 
     @property
-    def polynomials_per_lane(self) -> int:
-        """Polynomials over which the arms of one lane are spread; 1 where K F <= N."""
-        return -(-self.arms // self.arms_per_polynomial)
+    def _blocks_per_lane(self) -> int:
+        """K, or where a lane takes several polynomials as many as these hold."""
+        whole = self._blocks_per_polynomial
+        return self.arms if self.capacity else -(-self.arms // whole) * whole
 
     @property
     def polynomials(self) -> int:
         """Polynomials of features, and of scores."""
-        if self.capacity:
-            return -(-self.lanes // self.capacity)
-        return self.lanes * self.polynomials_per_lane
+        return -(-self.lanes * self._blocks_per_lane // self._blocks_per_polynomial)
 
     @property
-    def product_count(self) -> int:
-        """Coefficients of a product that may be nonzero: scores, and sums that nobody reads."""
-        return min(self.ring_dim, self.feature_places.count + self.features - 1)
-
-    @property
-    def _blocks(self) -> NDArray[np.intp]:
+    def _blocks(self) -> Places:
         """First coefficient of each arm's block, of shape (lanes, arms)."""
         lane, arm = np.indices((self.lanes, self.arms), dtype=np.intp)
-        if self.capacity:
-            polynomial, lane = np.divmod(lane, self.capacity)
-            block = lane * self.arms + arm
-        else:
-            part, block = np.divmod(arm, self.arms_per_polynomial)
-            polynomial = lane * self.polynomials_per_lane + part
-        first: NDArray[np.intp] = polynomial * self.ring_dim + block * self.features
+        number = lane * self._blocks_per_lane + arm
+        polynomial, block = np.divmod(number, self._blocks_per_polynomial)
+        first: Places = polynomial * self.ring_dim + block * self.features
         return first
 
     @cached_property

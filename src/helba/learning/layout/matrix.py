@@ -1,4 +1,4 @@
-"""Products of matrices by products of polynomials, in blocks where one polynomial is too small."""
+"""Products of matrices, in blocks where a polynomial is too small, and of a report with itself."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from helba.errors import InvalidInput, require_whole
-from helba.learning.layout.arrangement import Arrangement, require_ring_dim
-
-_MOST = 1 << 12  # rows, columns or inner terms: a guard against mistaken arguments
+from helba.errors import InvalidInput
+from helba.learning.layout.arrangement import Arrangement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +31,22 @@ class MatrixProduct:
     block: tuple[int, int, int]
 
     def __post_init__(self) -> None:
-        require_ring_dim(self.ring_dim)
-        _require_sizes("shape", self.shape, most=(_MOST, _MOST, _MOST))
-        _require_sizes("block", self.block, most=self.shape)
         rows, inner, columns = self.block
-        if rows * inner * columns > self.ring_dim:
+        if not 0 < rows * inner * columns <= self.ring_dim:
             found = f"{rows} x {inner} x {columns} = {rows * inner * columns}"
-            raise InvalidInput("block", found, f"at most ring_dim = {self.ring_dim} in product")
+            raise InvalidInput("block", found, f"1 to ring_dim = {self.ring_dim} in product")
+
+    @classmethod
+    def gram(cls, dim: int, *, reports: int, ring_dim: int) -> MatrixProduct:
+        """Return the layout of P^T P in one block, where row j of P is the report (x_j, r_j).
+
+        That is the sum of x x^T, r x and r^2. Reports stand by rows, and by columns, transposed;
+        n = `reports`, n (d+1)^2 <= N. Places depend on n: a group with fewer reports leaves zeros,
+        and its sums stand where those of full groups do, so groups can be added. Between the sums
+        stand products of different reports; nobody may read those.
+        """
+        shape = (dim + 1, reports, dim + 1)
+        return cls(ring_dim=ring_dim, shape=shape, block=shape)
 
     @classmethod
     def fitting(cls, shape: tuple[int, int, int], *, ring_dim: int) -> MatrixProduct:
@@ -51,8 +57,6 @@ class MatrixProduct:
         16 + 16 + 16 polynomials, where blocks of rows alone have 64 + 1 + 64).
         Ties go to fewer products, then to fewer results.
         """
-        require_ring_dim(ring_dim)
-        _require_sizes("shape", shape, most=(_MOST, _MOST, _MOST))
         row_sizes, inner_sizes, column_sizes = map(_balanced_sizes, shape)
         candidates = []
         for rows in row_sizes:
@@ -93,58 +97,67 @@ class MatrixProduct:
             for k in range(columns)
         )
 
-    @property
-    def product_count(self) -> int:
-        """Coefficients of a product that may be nonzero: results, and sums that nobody reads."""
-        rows, inner, columns = self.block
-        return min(self.ring_dim, rows * inner * columns + inner - 1)
-
     @cached_property
     def row_places(self) -> Arrangement:
         """Places of the left matrix: shape (m, n)."""
-        (m, n, _), (rows, inner, columns) = self.shape, self.block
-        i_block, i = np.divmod(np.arange(m)[:, None], rows)
-        j_block, j = np.divmod(np.arange(n), inner)
-        places = i * inner * columns + inner - 1 - j
-        return self._in_grid(places, (i_block, j_block), (self.grid[0], self.grid[1]))
+        _, inner, columns = self.block
+        return self._arrange((0, 1), steps=(inner * columns, -1), first=inner - 1)
 
     @cached_property
     def column_places(self) -> Arrangement:
         """Places of the right matrix: shape (n, q)."""
-        (_, n, q), (_, inner, columns) = self.shape, self.block
-        j_block, j = np.divmod(np.arange(n)[:, None], inner)
-        k_block, k = np.divmod(np.arange(q), columns)
-        return self._in_grid(k * inner + j, (j_block, k_block), (self.grid[1], self.grid[2]))
+        return self._arrange((1, 2), steps=(1, self.block[1]), first=0)
 
     @cached_property
     def result_places(self) -> Arrangement:
         """Places of the product: shape (m, q)."""
-        (m, _, q), (rows, inner, columns) = self.shape, self.block
-        i_block, i = np.divmod(np.arange(m)[:, None], rows)
-        k_block, k = np.divmod(np.arange(q), columns)
-        places = i * inner * columns + k * inner + inner - 1
-        return self._in_grid(places, (i_block, k_block), (self.grid[0], self.grid[2]))
+        _, inner, columns = self.block
+        return self._arrange((0, 2), steps=(inner * columns, inner), first=inner - 1)
 
-    def _in_grid(
-        self,
-        coefficient: NDArray[np.intp],
-        block: tuple[NDArray[np.intp], NDArray[np.intp]],
-        grid: tuple[int, int],
-    ) -> Arrangement:
-        """Return the arrangement with one polynomial for each block of a grid, row by row."""
-        polynomial = block[0] * grid[1] + block[1]
-        places = polynomial * self.ring_dim + coefficient
-        return Arrangement(places, ring_dim=self.ring_dim, polynomials=grid[0] * grid[1])
-
-
-def _require_sizes(name: str, sizes: tuple[int, int, int], *, most: tuple[int, int, int]) -> None:
-    """Raise `InvalidInput` unless `sizes` are three counts, each from 1 to its limit in `most`."""
-    if len(sizes) != 3:
-        raise InvalidInput(name, sizes, "three sizes: rows, inner terms, columns")
-    for axis, size, limit in zip(("rows", "inner terms", "columns"), sizes, most, strict=True):
-        require_whole(f"{axis} of {name}", size, least=1, most=limit)
+    def _arrange(self, axes: tuple[int, int], *, steps: tuple[int, int], first: int) -> Arrangement:
+        """Entry (i, j) of a block at first + steps (i, j); blocks row by row, one a polynomial."""
+        (rows, columns), (size, width) = ([of[x] for x in axes] for of in (self.grid, self.block))
+        height, length = (self.shape[x] for x in axes)
+        i_block, i = np.divmod(np.arange(height)[:, None], size)
+        j_block, j = np.divmod(np.arange(length), width)
+        places = (i_block * columns + j_block) * self.ring_dim + first + steps[0] * i + steps[1] * j
+        return Arrangement(places, ring_dim=self.ring_dim, polynomials=rows * columns)
 
 
 def _balanced_sizes(total: int) -> list[int]:
     """Return the sizes of blocks that cover `total` with some number of them and least excess."""
     return sorted({-(-total // blocks) for blocks in range(1, total + 1)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class OuterProduct:
+    """p p^T of one report p = (x, r): p(X) = sum_i p_i X^i times its automorphism p(X^s).
+
+    s = `step` is the least number with s >= d+1 and s = 1 mod 4, for which OpenFHE makes keys.
+    p_i p_j stands at i + s j: distinct for all i <= d < s. Degrees reach d + s d, which must be
+    below N: then nothing wraps, and all other coefficients are zero.
+    """
+
+    ring_dim: int
+    dim: int
+
+    def __post_init__(self) -> None:
+        if self.dim + self.step * self.dim >= self.ring_dim:
+            allowed = f"such that dim + {self.step} dim < ring_dim = {self.ring_dim}"
+            raise InvalidInput("dim", self.dim, allowed)
+
+    @property
+    def step(self) -> int:
+        """The exponent s of the automorphism X -> X^s."""
+        return self.dim + 1 + -self.dim % 4
+
+    @cached_property
+    def report_places(self) -> Arrangement:
+        """Places of a report: shape (d + 1,)."""
+        return Arrangement(np.arange(self.dim + 1), ring_dim=self.ring_dim)
+
+    @cached_property
+    def sum_places(self) -> Arrangement:
+        """Places of p p^T, and of sums of several: shape (d + 1, d + 1)."""
+        i, j = np.indices((self.dim + 1, self.dim + 1), dtype=np.intp)
+        return Arrangement(i + self.step * j, ring_dim=self.ring_dim)

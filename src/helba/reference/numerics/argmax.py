@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.errors import InvalidInput, require_at_least, require_choice, require_positive
-from helba.numerics.certificate import Certificate, Certified
+from helba.reference.numerics.certificate import Certificate, Certified
 from helba.reference.numerics.composite import CompositeSign
 
 Array = NDArray[np.float64]

@@ -28,7 +28,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
 
 from helba.errors import InvalidInput, RunFailed, require_between
-from helba.numerics.certificate import Certificate
+from helba.reference.numerics.certificate import Certificate
 from helba.reference.numerics.enclosure import round_down, round_up
 from helba.reference.numerics.evaluation import EvaluationOrder, evaluation_order
 from helba.reference.numerics.stage import (

@@ -13,10 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.errors import InvalidInput, require_at_least, require_positive
-from helba.numerics.certificate import Certificate, Certified
-from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, UNIT_ROUNDOFF, checked_matrix, symmetrise
+from helba.numerics.inverse import UNIT_ROUNDOFF
+from helba.reference.numerics.certificate import Certificate, Certified
 
 Array = NDArray[np.float64]
+
+# A product of two packed matrices: one level to arrange the factors, one for the products
+# (Jiang et al. 2018). Scalars ride in the plaintext masks that arrange the factors.
+MATRIX_PRODUCT_LEVELS = 2
 
 
 def cold_iterations(*, ridge: float, trace_bound: float, error: float) -> int:
@@ -70,4 +74,16 @@ def invert_cold(
         error=bound + rounding,
         levels=MATRIX_PRODUCT_LEVELS * steps,
     )
-    return Certified(value=symmetrise(X), certificate=certificate)
+    return Certified(value=(X + X.T) / 2.0, certificate=certificate)
+
+
+def checked_matrix(matrix: Array) -> Array:
+    """Return a symmetric matrix of finite numbers, or raise `InvalidInput`."""
+    square = np.asarray(matrix, dtype=np.float64)
+    if square.ndim != 2 or square.shape[0] != square.shape[1]:
+        raise InvalidInput("matrix", f"shape {square.shape}", "square")
+    if not np.isfinite(square).all():
+        raise InvalidInput("matrix", "a value that is not finite", "finite")
+    if not np.allclose(square, square.T, rtol=1e-9, atol=1e-12 * float(np.abs(square).max())):
+        raise InvalidInput("matrix", "one that is not", "symmetric")
+    return square

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from helba.errors import InvalidInput, require_at_least, require_positive
-from helba.numerics.certificate import Certificate, Certified
+from helba.reference.numerics.certificate import Certificate, Certified
 
 Array = NDArray[np.float64]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from helba.numerics.certificate import Certificate
 from helba.reference.numerics.argmax import Disclosure
+from helba.reference.numerics.certificate import Certificate
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.planning.bounds.flooding import bit_budget
 from helba.reference.planning.bounds.noise import NoiseModel

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from helba.errors import InvalidInput, RunFailed
-from helba.numerics.certificate import Certificate
+from helba.reference.numerics.certificate import Certificate
 from helba.reference.planning.bounds.flooding import answer_flood
 from helba.reference.planning.bounds.precision import trace_reach
 from helba.reference.planning.cost.calibration import Calibration, load_calibration

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from helba.errors import InvalidInput
-from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS
 from helba.reference.numerics.argmax import choose_method
 from helba.reference.numerics.composite import CompositeSign
+from helba.reference.numerics.inverse import MATRIX_PRODUCT_LEVELS
 from helba.reference.numerics.sign import cheapest_composition
 from helba.reference.planning.bounds.extent import count_updates
 from helba.reference.planning.bounds.flooding import answer_flood

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from helba.bandits.settings import MOST_ROUNDS, Settings
 from helba.errors import require_whole
-from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS
 from helba.reference.numerics.compare import (
     compare_iterations,
     levels_per_iteration,
@@ -14,7 +13,7 @@ from helba.reference.numerics.compare import (
     paper_compare_iterations,
     paper_maximum_iterations,
 )
-from helba.reference.numerics.inverse import cold_iterations
+from helba.reference.numerics.inverse import MATRIX_PRODUCT_LEVELS, cold_iterations
 from helba.reference.numerics.root import root_iterations, root_levels
 from helba.reference.twin.paper import argmax_precision, inverse_floor, root_interval
 

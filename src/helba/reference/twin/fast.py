@@ -144,10 +144,10 @@ class FastTwin(FollowingTwin):
         if 1.0 - residual < LEAST_RATIO * (1.0 + residual + reach):
             raise RunFailed("the inverse is out of reach of double precision: raise the ridge")
         plan = self.accuracy.plan_inverse(residual=residual, reach=reach)
-        inverse = invert_warm(
+        A, certified = invert_warm(
             self.design, self.model.inverse, low=plan.low, high=plan.high, error=plan.error
         )
-        A, e = inverse.value, max(plan.error, inverse.certificate.error)
+        e = max(plan.error, certified)
         w = A @ self.response
         w = w + A @ (self.response - self.design @ w)
         rounding = 4.0 * (len(w) + 1) * UNIT_ROUNDOFF * float(np.linalg.norm(self.design))

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from helba.errors import InvalidInput, require_at_least
-from helba.numerics.certificate import Certificate, Certified
-from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, InverseNoise, plan_warm_start
+from helba.numerics.inverse import InverseNoise, plan_warm_start
 from helba.reference.circuits.algebra.matrix import matrix_product, multiply_matrices
 from helba.reference.circuits.levels import Refresh, Steps, run_steps, sink, with_levels
 from helba.reference.engine import EncryptedVector, Engine
-from helba.reference.numerics.inverse import cold_iterations
+from helba.reference.numerics.certificate import Certificate, Certified
+from helba.reference.numerics.inverse import MATRIX_PRODUCT_LEVELS, cold_iterations
 from helba.reference.planning.layout.matrix import MatrixLayout, MatrixProduct
 
 
@@ -95,7 +95,7 @@ def invert_warm_steps(
         quantity="spectral norm of V^(1/2) X V^(1/2) - I",
         interval=(low, high),
         error=plan.error,
-        levels=plan.levels,
+        levels=MATRIX_PRODUCT_LEVELS * (plan.steps + 1) if plan.steps else 0,
     )
     return Certified(value=X, certificate=certificate)
 

@@ -45,8 +45,9 @@ from functools import lru_cache
 from helba.bandits.radius import confidence_radius
 from helba.bandits.settings import Settings
 from helba.errors import InvalidInput
-from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, InverseNoise, WarmStart, plan_warm_start
+from helba.numerics.inverse import InverseNoise, WarmStart, plan_warm_start
 from helba.reference.numerics.composite import CompositeSign
+from helba.reference.numerics.inverse import MATRIX_PRODUCT_LEVELS
 from helba.reference.numerics.stage import steepest
 from helba.reference.planning.bounds.bootstrap import bootstrap_error
 from helba.reference.planning.bounds.noise import TAILS, NoiseModel

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from helba.errors import RunFailed
-from helba.numerics.inverse import MATRIX_PRODUCT_LEVELS, WarmStart
+from helba.numerics.inverse import WarmStart
 from helba.reference.circuits.algebra.check import inverse_residual, squared_change
 from helba.reference.circuits.algebra.inverse import invert_warm_steps
 from helba.reference.circuits.comparison.argmax import comparison_steps
@@ -23,6 +23,7 @@ from helba.reference.circuits.scores.scores import score_differences
 from helba.reference.circuits.scores.scoring import Scoring, scoring_steps
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.numerics.composite import CompositeSign
+from helba.reference.numerics.inverse import MATRIX_PRODUCT_LEVELS
 from helba.reference.planning.bounds.bootstrap import BOOTSTRAP_LEVELS
 from helba.reference.planning.bounds.precision import renewal_bounds
 from helba.reference.planning.cost.chain import REFRESH_LEVELS, Chain, cut_chain
@@ -269,7 +270,7 @@ class FastProfile(Profile):
         if self.deployment.refresh == "none":
             return None
         room = self.deployment.parameters.depth - self._renewed_level - REFRESH_LEVELS
-        products = plan.levels // MATRIX_PRODUCT_LEVELS
+        products = plan.steps + 1  # V times the start, too
         pieces = -(-products // max(1, room // MATRIX_PRODUCT_LEVELS))
         return MATRIX_PRODUCT_LEVELS * -(-products // pieces)
 

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.learning.layout import Gram, OuterProduct
-from tests.learning.negacyclic import evaluate_long, multiply, read_long, substitute
+from helba.learning.layout import MatrixProduct, OuterProduct
+from tests.learning.negacyclic import evaluate_long, multiply, put, read_long, substitute, take
 
 
 def compute_sums(layout, reports):
-    [left], [right] = layout.left_places.put(reports), layout.right_places.put(reports)
+    [left], [right] = put(layout.row_places, reports.T), put(layout.column_places, reports)
     return multiply(left, right)[None]
 
 
@@ -23,39 +23,36 @@ def compute_sums(layout, reports):
 @settings(max_examples=50, deadline=None)
 def test_gram_sums_are_exact_for_every_group_that_fits(ring_dim, data, seed):
     dim = data.draw(st.integers(1, min(64, int(ring_dim**0.5) - 1)), "dim")
-    capacity = Gram.capacity(dim, ring_dim=ring_dim)
+    capacity = ring_dim // (dim + 1) ** 2
     reports = data.draw(st.sampled_from([1, capacity, (capacity + 1) // 2]), "reports")
-    layout = Gram(ring_dim=ring_dim, dim=dim, reports=reports)
+    layout = MatrixProduct.gram(dim, reports=reports, ring_dim=ring_dim)
     P = np.random.default_rng(seed).integers(-9, 10, (reports, dim + 1))
-    stack, x, r = compute_sums(layout, P), P[:, :-1], P[:, -1]
-    np.testing.assert_array_equal(layout.sum_places.take(stack), P.T @ P)
-    np.testing.assert_array_equal(layout.context_places.take(stack), x.T @ x)
-    np.testing.assert_array_equal(layout.reward_places.take(stack), r @ x)
-    assert layout.square_places.take(stack) == r @ r
+    stack = compute_sums(layout, P)
+    np.testing.assert_array_equal(take(layout.result_places, stack), P.T @ P)
 
 
 @pytest.mark.parametrize(
     ("dim", "capacity"), [(2, 910), (5, 227), (8, 101), (16, 28), (32, 7), (64, 1)]
 )
 def test_gram_capacity_at_the_ring_of_the_service(dim, capacity):
-    assert Gram.capacity(dim, ring_dim=8192) == capacity
-    with pytest.raises(InvalidInput, match=f"reports must be at most {capacity}"):
-        Gram(ring_dim=8192, dim=dim, reports=capacity + 1)
+    MatrixProduct.gram(dim, reports=capacity, ring_dim=8192)
+    with pytest.raises(InvalidInput, match="block must be 1 to ring_dim = 8192 in product"):
+        MatrixProduct.gram(dim, reports=capacity + 1, ring_dim=8192)
 
 
 def test_groups_add_up_even_if_one_is_not_full():
-    layout = Gram(ring_dim=1024, dim=4, reports=40)
+    layout = MatrixProduct.gram(4, reports=40, ring_dim=1024)
     P = np.random.default_rng(5).integers(-9, 10, (57, 5))
     last = np.zeros((40, 5), np.int64)
     last[:17] = P[40:]
     stack = compute_sums(layout, P[:40]) + compute_sums(layout, last)
-    np.testing.assert_array_equal(layout.sum_places.take(stack), P.T @ P)
+    np.testing.assert_array_equal(take(layout.result_places, stack), P.T @ P)
 
 
 @pytest.mark.parametrize("dim", [2, 5, 8])
 def test_one_report_more_than_fits_would_corrupt_a_sum(dim):
     ring_dim, width = 512, dim + 1
-    n = Gram.capacity(dim, ring_dim=ring_dim) + 1
+    n = ring_dim // width**2 + 1
     P = np.random.default_rng(dim).integers(1, 10, (n, width))
     j, i = np.indices((n, width))
     left = evaluate_long(i * n * width + n - 1 - j, P, ring_dim)
@@ -65,19 +62,9 @@ def test_one_report_more_than_fits_would_corrupt_a_sum(dim):
     assert sums[0, 0] < (P.T @ P)[0, 0]
 
 
-@pytest.mark.parametrize("dim", [2, 8])
-def test_gram_counts_are_the_coefficients_that_become_nonzero(dim):
-    layout = Gram(ring_dim=1024, dim=dim, reports=7)
-    P = np.ones((7, dim + 1), np.int64)
-    assert layout.left_places.count == layout.right_places.count == 7 * (dim + 1)
-    assert layout.product_count == np.count_nonzero(compute_sums(layout, P))
-
-
 def compute_outer(layout, report):
-    [p] = layout.report_places.put(report)
-    image = substitute(p, layout.step)
-    np.testing.assert_array_equal(image, layout.image_places.put(report)[0])
-    return multiply(p, image)[None]
+    [p] = put(layout.report_places, report)
+    return multiply(p, substitute(p, layout.step))[None]
 
 
 def largest_dim(ring_dim):
@@ -97,12 +84,7 @@ def test_outer_product_is_exact_and_all_other_coefficients_are_zero(dim):
     layout = OuterProduct(ring_dim=8192, dim=dim)
     p = np.random.default_rng(dim).integers(1, 10, dim + 1)
     stack = compute_outer(layout, p)
-    np.testing.assert_array_equal(stack, layout.sum_places.put(np.outer(p, p)))
-    np.testing.assert_array_equal(layout.context_places.take(stack), np.outer(p[:-1], p[:-1]))
-    np.testing.assert_array_equal(layout.reward_places.take(stack), p[-1] * p[:-1])
-    assert layout.square_places.take(stack) == p[-1] ** 2
-    assert layout.product_count == np.count_nonzero(stack) == (dim + 1) ** 2
-    assert layout.report_places.count == layout.image_places.count == dim + 1
+    np.testing.assert_array_equal(stack, put(layout.sum_places, np.outer(p, p)))
 
 
 @pytest.mark.parametrize("ring_dim", [512, 1024, 8192])
@@ -123,10 +105,3 @@ def test_one_dimension_more_than_fits_would_corrupt_an_outer_product(ring_dim, m
     i, j = np.indices((most + 2, most + 2))
     products = read_long(multiply(a, substitute(a, step)), i + step * j)
     assert not np.array_equal(products, np.outer(p, p))
-
-
-@pytest.mark.parametrize("layout", [OuterProduct, Gram.capacity])
-@pytest.mark.parametrize("dim", [0, -1, 1.5, 91])
-def test_wrong_dimensions_are_refused(layout, dim):
-    with pytest.raises(InvalidInput, match="dim must be"):
-        layout(dim=dim, ring_dim=8192)
