@@ -1,6 +1,6 @@
 """Where random bytes come from: an argument of every party, which tests and simulations replace.
 
-What the library behind encryption draws for itself (OpenFHE, libsodium) is not among it.
+Encryption is not among it: OpenFHE, sealed boxes and garbling on ciphertexts draw for themselves.
 """
 
 from __future__ import annotations

@@ -28,6 +28,21 @@ def test_circuits_that_differ_have_other_digests():
     assert len({circuit.digest for circuit in circuits}) == len(circuits)
 
 
+def test_digest_tells_gates_inputs_and_outputs_apart():
+    def build(*, product, outputs):
+        builder = CircuitBuilder(ShareGroup(2, 2))
+        (a, b), (c, d) = builder.evaluator
+        wires = [builder.conjoin(*((a, c) if product else (a, d))), builder.conjoin(b, c)]
+        return builder.build(user=[wires[i] for i in outputs])
+
+    plain = build(product=True, outputs=(0, 1))
+    assert build(product=True, outputs=(0, 1)).digest == plain.digest
+    others = [build(product=False, outputs=(0, 1)), build(product=True, outputs=(1, 0))]
+    for other in others:
+        assert (other.groups, other.and_gates) == (plain.groups, plain.and_gates)
+        assert other.digest != plain.digest
+
+
 def test_digest_does_not_depend_on_the_kind_of_integers():
     plain = build_ranges_check.__wrapped__(((-7, 9),), bits=16)
     bits, low, high = np.array([16, -7, 9])

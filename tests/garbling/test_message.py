@@ -50,6 +50,15 @@ def read(kind: str, data: bytes):
     )
 
 
+@pytest.mark.parametrize("kind", SETUP)
+def test_set_up_names_no_opening(payloads, kind):
+    data = bytearray(payloads[kind])
+    start = 32 + HEADER.size - 32  # of the name, after the session
+    data[start : start + 16] = b"n" * 16
+    with pytest.raises(DamagedData, match="names no opening"):
+        read(kind, renew_digest(bytes(data)))
+
+
 def renew_digest(data: bytes) -> bytes:
     return hashlib.sha256(data[32:]).digest() + data[32:]
 

@@ -215,6 +215,10 @@ def test_messages_for_other_circuits_lanes_or_sessions_are_refused(parties):
         evaluator.evaluate(dataclasses.replace(tables, session=bytes(16)))
     with pytest.raises(DamagedData, match="circuit and lanes"):
         evaluator.evaluate(dataclasses.replace(tables, circuit=bytes(16)))
+    transfer = evaluator.begin(CIRCUIT, shares=draw()[0])
+    tables = garbler.garble(CIRCUIT, shares=draw()[1], transfer=transfer).tables
+    with pytest.raises(DamagedData, match="circuit and lanes"):
+        evaluator.evaluate(dataclasses.replace(tables, lanes=4))
 
 
 def test_session_works_only_after_its_set_up():
@@ -287,6 +291,9 @@ def run_in_child(action) -> str:
 def test_sessions_refuse_another_process(opening):
     garbler, evaluator, transfer, garbled, _ = opening
     own, masks = draw()
+    offering, answering = GarblerSession(), EvaluatorSession()
+    offer = offering.offer()
+    answer = EvaluatorSession().answer(offer)
     actions = [
         lambda: evaluator.begin(CIRCUIT, shares=own),
         lambda: evaluator.evaluate(garbled.tables),
@@ -294,11 +301,14 @@ def test_sessions_refuse_another_process(opening):
         lambda: garbler.garble(CIRCUIT, shares=masks, transfer=transfer),
         lambda: garbler.finish(None),
         lambda: garbler.abandon(transfer.name),
-        lambda: garbler.complete(None),
-        GarblerSession._require_own_process.__get__(garbler),
+        lambda: offering.complete(answer),
+        lambda: answering.answer(offer),
+        GarblerSession().offer,
     ]
     for action in actions:
-        assert run_in_child(action).startswith("EngineError: expected ")
+        refused = run_in_child(action)
+        assert refused.startswith("EngineError: expected ")
+        assert "to be used in process" in refused
     parent = os.getpid()
 
     def pretend_to_be_the_parent():
@@ -306,8 +316,8 @@ def test_sessions_refuse_another_process(opening):
         evaluator.begin(CIRCUIT, shares=own)
 
     assert run_in_child(pretend_to_be_the_parent).startswith("EngineError: expected ")
-    fresh = GarblerSession()
-    assert run_in_child(fresh.offer).startswith("EngineError: expected GarblerSession to be used")
+    offering.complete(answer)  # all of it works where it belongs
+    answering.answer(offer)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -222,6 +222,13 @@ def test_step_that_is_not_of_the_plan_aborts(hand, work, step):
     assert is_abort(reply)
 
 
+@pytest.mark.parametrize("subject", ["test", "update", "nonsense"])
+def test_work_without_its_terms_has_no_circuit(subject):
+    deployment = make_deployment(make_settings(2, 3), opener="authority")
+    with pytest.raises(InvalidInput, match="with terms"):
+        deployment.comparison(Work(subject=subject, count=1))
+
+
 def test_steps_of_an_update_are_those_of_the_plan():
     world = World(make_deployment(make_settings(2, 3), opener="authority"))
     held: list = []

@@ -564,6 +564,33 @@ def test_messages_of_others_and_of_no_task_change_nothing(opener):
     world.check_sums()
 
 
+def test_verdict_with_the_bits_of_another_circuit_is_refused():
+    """An opener must not pass the bit of a fold off as that of a model's check."""
+    world = make_world("authority")
+    (member,) = world.users
+    rng = np.random.default_rng(8)
+    checks: list = []
+    world.rules.append(hold("Verdict", checks, subject="update"))
+    folds: list = []
+    world.learn(member, rng, count=2)
+    assert [each.subject for each in checks] == ["update"]
+    world.rules.append(hold("Verdict", folds, subject="fold"))
+    world.report(member, *draw_report(rng, world.deployment.settings))
+    world.settle()
+    (check,), (fold,) = checks, folds
+    updates = world.status().updates
+    forged = replace(fold.message, task=check.message.task, work=check.message.work)
+    world.server.handle(forged, sender=check.sender, now=world.now)
+    assert world.status().updates == updates
+    assert world.status().abandoned == 1
+    assert "another" in world.server.last_trouble
+    world.flight.append(fold)
+    deliver_flight(world)
+    assert world.status().samples == 3
+    world.settle()
+    world.check_sums()
+
+
 def test_acceptance_of_an_earlier_offer_is_ignored(opener):
     world = make_world(opener)
     (member,) = world.users

@@ -5,6 +5,7 @@ import pytest
 
 from helba.errors import InvalidInput
 from helba.ring.gaussian import draw_gaussian
+from tests.ring.parties import make_parties
 
 
 @pytest.mark.parametrize("deviation", [2.0, 1000.0, 2.0**40])
@@ -46,6 +47,25 @@ def test_wrong_halves_of_the_deviation_would_be_seen():
 def test_deviations_outside_the_sampler_are_refused(deviation):
     with pytest.raises(InvalidInput):
         draw_gaussian(3, deviation=deviation)
+
+
+@pytest.mark.ckks
+def test_opener_on_openfhe_adds_noise_of_the_exact_sampler(monkeypatch):
+    parties, seen = make_parties("openfhe"), []
+
+    def draw(count, *, deviation):
+        seen.append(deviation)
+        return np.full(count, 7, dtype=np.int64)
+
+    monkeypatch.setattr("helba.ring.backend.draw_gaussian", draw)
+    places = np.arange(4)
+    told = {"places": places, "scale": 2.0**20, "peak": 8.0, "primes": 2}
+    encrypted = parties.ring.encrypt(np.arange(4), **told)
+    opening, _ = parties.ring.open(encrypted, places=places)
+    share = parties.opener.receive(opening, places=places)
+    noisy = parties.opener.add_noise(share, deviation=3.0)
+    assert seen == [3.0]
+    assert np.array_equal(noisy.integers() - share.integers(), [7] * 4)
 
 
 def test_nothing_is_drawn_for_nobody():

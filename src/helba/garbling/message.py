@@ -15,7 +15,7 @@ The digest finds accidents; against others messages travel over TLS.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import ClassVar, TypeAlias, TypeVar
 
@@ -67,12 +67,12 @@ def predict_sizes(circuit: Circuit, *, lanes: int) -> MessageSizes:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Message(Confidential):
-    """The header of a message, whose body is the other fields; a set-up has no opening."""
+    """The header of a message, whose body is the other fields, in their order."""
 
     session: bytes
-    name: bytes = _NONE
-    circuit: bytes = _NONE
-    lanes: int = 0
+    name: bytes
+    circuit: bytes
+    lanes: int
 
     KIND: ClassVar[int]
 
@@ -97,7 +97,7 @@ class _Message(Confidential):
 
     @classmethod
     def _unpack(
-        cls, data: bytes, *, size: int, circuit: bytes = _NONE, lanes: int = 0
+        cls, data: bytes, *, size: int, circuit: bytes, lanes: int
     ) -> tuple[_Header, memoryview]:
         """Return header and body of a message; `DamagedData` if it is not as stated."""
         if len(data) != size:
@@ -122,6 +122,11 @@ class _Message(Confidential):
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class _SetupMessage(_Message):
+    """Points of the base transfers; no opening is named."""
+
+    name: bytes = field(default=_NONE, init=False)
+    circuit: bytes = field(default=_NONE, init=False)
+    lanes: int = field(default=0, init=False)
     points: bytes
 
     POINTS: ClassVar[int]
@@ -132,8 +137,11 @@ class _SetupMessage(_Message):
     @classmethod
     def from_bytes(cls: type[_Setup], data: bytes) -> _Setup:
         """Return the message, or raise `DamagedData`."""
-        header, body = cls._unpack(data, size=_FRAME_BYTES + POINT_BYTES * cls.POINTS)
-        return cls(*header, points=bytes(body))
+        size = _FRAME_BYTES + POINT_BYTES * cls.POINTS
+        (session, name, _, _), body = cls._unpack(data, size=size, circuit=_NONE, lanes=0)
+        if name != _NONE:
+            raise DamagedData("expected a message that names no opening, got one that does")
+        return cls(session=session, points=bytes(body))
 
 
 class SetupOffer(_SetupMessage):

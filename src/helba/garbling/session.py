@@ -294,7 +294,7 @@ class EvaluatorSession(Session):
 
     def _evaluate(self, opening: Exchange, *, tables: TablesMessage) -> Labels:
         circuit = opening.circuit
-        own = expand_labels(tables.seed, shape=(circuit.garbler_bits, tables.lanes))
+        own = expand_labels(tables.seed, shape=(circuit.garbler_bits, opening.labels.shape[1]))
         inputs = np.concatenate([opening.labels, own])
         outputs = evaluate(circuit, inputs=inputs, tables=tables.tables, key=tables.key)
         returned = outputs[len(circuit.user_outputs) :]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from helba.bandits.settings import Settings
 from helba.errors import InvalidInput
@@ -28,6 +29,9 @@ def feature_sizes(dim: int) -> float:
     return math.sqrt(dim) + (dim + 1) / 2.0
 
 
+_inner = lru_cache(maxsize=64)(InnerProducts)  # with the places that were asked for
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScorePlan:
     """The part of a plan that a grid is chosen for: features, model and scores."""
@@ -39,7 +43,7 @@ class ScorePlan:
 
     def inner(self, lanes: int) -> InnerProducts:
         """Where features and scores of that many users stand."""
-        return InnerProducts(
+        return _inner(
             ring_dim=self.parameters.ring_dim,
             features=self.rounding.features,
             arms=self.settings.arms,

@@ -104,12 +104,12 @@ class SharesDeployment:
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
     def make_garbler(self, draw: Draw = draw_bytes) -> GarblerSession:
-        """Return the server's side of a garbling session."""
-        return (GarblerSession if self.engine == "ckks" else ClearGarblerSession)(draw=draw)
+        """Return the server's side of a garbling session; a real one draws for itself."""
+        return GarblerSession() if self.engine == "ckks" else ClearGarblerSession(draw=draw)
 
     def make_evaluator(self, draw: Draw = draw_bytes) -> EvaluatorSession:
-        """Return the opener's side of a garbling session."""
-        return (EvaluatorSession if self.engine == "ckks" else ClearEvaluatorSession)(draw=draw)
+        """Return the opener's side of a garbling session; a real one draws for itself."""
+        return EvaluatorSession() if self.engine == "ckks" else ClearEvaluatorSession(draw=draw)
 
     # -- asks
 
@@ -184,6 +184,8 @@ class SharesDeployment:
 
     def comparison(self, work: Work) -> Comparison:
         """Return what the work compares at its end."""
+        if work.subject == "fold":  # its circuits are large, and `build_report_check` keeps a few
+            return self._make_comparison(work)
         return _comparison(self, work)
 
     def _make_comparison(self, work: Work) -> Comparison:
@@ -204,13 +206,15 @@ class SharesDeployment:
         if work.subject == "fold":
             circuit = self._report_circuit(work.count)
             return Comparison(circuit=circuit, places=(), bits=SHARE_BITS, deviations=())
-        groups = list(plan.inner(work.count).score_places.parts.values())
-        return Comparison(
-            circuit=self.argmax_circuit,
-            places=tuple(places for places, _ in groups),
-            bits=plan.grid.bits,
-            deviations=(0.0,) * len(groups),
-        )
+        if work.subject == "ask":
+            groups = list(plan.inner(work.count).score_places.parts.values())
+            return Comparison(
+                circuit=self.argmax_circuit,
+                places=tuple(places for places, _ in groups),
+                bits=plan.grid.bits,
+                deviations=(0.0,) * len(groups),
+            )
+        raise InvalidInput("work", work.subject, "an ask, a fold, or a test or update with terms")
 
     @property
     def argmax_circuit(self) -> Circuit:

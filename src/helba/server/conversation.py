@@ -214,6 +214,8 @@ class Conversations:
             elif isinstance(message, Transfer):
                 self._garble(found, message)
             elif isinstance(message, Verdict):
+                if found.garbled is None or message.returned.name != found.garbled.tables.name:
+                    raise DamagedData("expected the bits of this circuit, got those of another")
                 bits = self._sessions[found.opener].finish(message.returned)
                 self._advance(found, bool(bits[0, 0]))
             elif isinstance(message, Colours):

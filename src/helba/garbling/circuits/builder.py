@@ -35,7 +35,7 @@ class CircuitBuilder:
             raise InvalidInput("groups", "another order", "those of the garbler alone last")
         self._gates: list[_Gate] = []
         self._known: dict[_Gate, int] = {}
-        nodes = count(1)
+        nodes = count(1)  # the evaluator's bits first, then the garbler's: digests depend on it
         self.evaluator, self.garbler = (
             [[2 * next(nodes) for _ in range(g.bits)] for g in part for _ in range(g.values)]
             for part in (shared, groups)

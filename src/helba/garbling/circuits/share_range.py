@@ -66,19 +66,20 @@ class ShareRange:
     def build(self, builder: CircuitBuilder, *, first: int) -> int:
         """Return the wire that says whether all values are in range.
 
-        `first` is the place of the groups among the builder's values.
+        `first` is the place of the groups, one after the other, among the builder's values.
         """
         carries = [
             self._carry(builder, builder.evaluator[i], builder.garbler[i])
             for i in range(first, first + self.values)
         ]
         sums = []
+        parities, masks = first + self.values, first + self.values + self.parities
         for parity in range(self.parities):
-            place = first + self.values + parity
-            (theirs,), (own,) = builder.evaluator[place], builder.garbler[place]
+            (theirs,) = builder.evaluator[parities + parity]
+            (own,) = builder.garbler[parities + parity]
             total = builder.xor(theirs, own)
             for value, carry in enumerate(carries):
-                (mask,) = builder.garbler[place + (value + 1) * self.parities]
+                (mask,) = builder.garbler[masks + value * self.parities + parity]
                 total = builder.xor(total, builder.conjoin(carry, mask))
             sums.append(builder.negate(total))
         return all_of(builder, sums)
