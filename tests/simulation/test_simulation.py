@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.parties.world import status_of
-from tests.simulation.__main__ import play, play_seeds, replay
 from tests.simulation.planted import BUGS
+from tests.simulation.play import play, play_seeds, replay
 from tests.simulation.scenario import Faults, Operation, Scenario, draw_scenario, read_failures
 from tests.simulation.simulation import Simulation
 
+ROOT = Path(__file__).parents[2]
 SHORT = 300  # scenarios: a fifth of a minute
 SOON = 1500  # scenarios within which a planted bug is found: half a minute
 
@@ -53,6 +58,13 @@ def test_replay_of_a_seed_says_what_is_wrong(capsys):
     assert "held" in capsys.readouterr().out
     assert replay(seed, bug="rows that stay") == 1
     assert "Broken: a report is folded twice" in capsys.readouterr().err
+
+
+def test_command_plays_on_several_processes():
+    command = [sys.executable, "-m", "tests.simulation", "--messages", "1500", "--workers", "2"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].endswith("held")
 
 
 CHANCES = st.sampled_from([0.0, 0.05, 0.2])
