@@ -33,6 +33,7 @@ def test_scenario_that_once_failed_holds(scenario):
     assert play(scenario)[1] == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bug_is_found(bug):
     found = (wrong for _, _, wrong in play_seeds(0, workers=1, bug=bug))
