@@ -23,6 +23,7 @@ from tests.reference.protocol.parties import (
     require_arm,
 )
 from tests.reference.protocol.talking import CUT_MILD
+from tests.sweep import in_soak
 
 ROUNDS = {"simulate": 130, "ckks": 15}
 
@@ -75,7 +76,7 @@ def test_run_plays_as_its_twin_outside_ties(scheme: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [0, 5, 10, 15, 20])
+@pytest.mark.parametrize("first", [0, *map(in_soak, (5, 10, 15, 20))])
 def test_regret_over_seeds_is_that_of_the_twin(first: int) -> None:
     """Seed by seed: the twin that plays and updates on its own has the very same regret.
 
