@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -208,11 +209,13 @@ def main() -> None:
         ):
             read_all(prefix, read, damaged(data, random, rounds=rounds // 10))
 
+    # as many with each kind of damage as the whole run has, in the first argument
+    rounds = int(sys.argv[1])
     fuzz(100)
     memory, contexts = resident_bytes(), len(fhe.GetAllContexts())
     refused.clear()
     accepted.clear()
-    fuzz(600)
+    fuzz(rounds)
     found = {
         "refused": refused,
         "accepted": accepted,

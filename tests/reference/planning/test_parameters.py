@@ -17,6 +17,7 @@ from helba.reference.planning.selection import (
     possible_digits,
 )
 from helba.ring.security import RING_DIMS, max_log2_qp
+from tests.sweep import in_soak, sweep
 
 
 def secure(**changes):
@@ -151,7 +152,7 @@ def test_auxiliary_modulus_of_openfhe_is_the_predicted_one(depth, digits):
 
 
 @pytest.mark.ckks
-@pytest.mark.parametrize("ring_dim", [1 << 13, 1 << 15, 1 << 17])
+@pytest.mark.parametrize("ring_dim", [1 << 13, 1 << 15, in_soak(1 << 17)])
 @pytest.mark.parametrize("bits", [35, 40, 50])
 def test_ciphertext_modulus_of_openfhe_stays_below_the_predicted_one(ring_dim, bits):
     # OpenFHE tells a modulus up to 2^1024
@@ -166,7 +167,7 @@ def test_ciphertext_modulus_of_openfhe_stays_below_the_predicted_one(ring_dim, b
 @pytest.mark.ckks
 @pytest.mark.parametrize("security", [128, 192, 256])
 def test_openfhe_accepts_the_largest_parameters_of_every_ring(security):
-    for ring_dim in RING_DIMS[1:4]:
+    for ring_dim in sweep(RING_DIMS[1:3], long=RING_DIMS[1:4]):
         for depth in (2, 6, 12):
             for digits in possible_digits(depth):
                 parameters = largest_scale(

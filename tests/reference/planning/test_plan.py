@@ -46,6 +46,7 @@ from helba.reference.twin.fast import FastTwin, default_sign
 from helba.ring.security import max_log2_qp
 from tests.engines import open_keyed
 from tests.reference.circuits.circuit_checks import Refresher
+from tests.sweep import in_soak
 
 TOY = {"dim": 2, "arms": 2, "horizon": 130, "length": 5.5}
 REQUESTS = [
@@ -145,8 +146,8 @@ REAL = (pytest.mark.ckks, pytest.mark.slow)
         ("simulate", {"dim": 3, "arms": 5, "horizon": 200}),
         ("simulate", {"dim": 16, "arms": 16, "horizon": 200}),
         *(
-            pytest.param("ckks", {**TOY, "security": bits}, marks=REAL, id=f"ckks-{bits}")
-            for bits in (128, 192, 256)
+            case("ckks", {**TOY, "security": bits}, marks=REAL, id=f"ckks-{bits}")
+            for bits, case in ((128, pytest.param), (192, in_soak), (256, in_soak))
         ),
     ],
 )
@@ -250,9 +251,15 @@ SMALL_TOY = {
 
 
 @pytest.mark.parametrize(
-    "scheme", ["simulate", pytest.param("ckks", marks=(pytest.mark.ckks, pytest.mark.slow))]
+    ("scheme", "fields"),
+    [
+        ("simulate", {"horizon": 12}),
+        ("simulate", {"horizon": 6, "depth": 22}),
+        in_soak("ckks", {"horizon": 12}, marks=REAL),
+        pytest.param("ckks", {"horizon": 6, "depth": 22}, marks=REAL),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("fields", [{"horizon": 12}, {"horizon": 6, "depth": 22}], ids=str)
 def test_bootstrapped_update_keeps_its_certificates(scheme, fields):
     plan = make_plan(PlanRequest(**SMALL_TOY, **fields))
     settings, accuracy = plan.request.settings(), plan.accuracy

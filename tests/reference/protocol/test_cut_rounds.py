@@ -32,6 +32,7 @@ from tests.reference.protocol.talking import (
     open_table,
     refusal_of,
 )
+from tests.sweep import in_soak, sweep
 
 both = pytest.mark.parametrize("scheme", BOTH)
 either = pytest.mark.parametrize("request_", [CUT_TOY, CUT_MILD], ids=["toy", "tree"])
@@ -164,10 +165,26 @@ def test_user_who_is_revoked_takes_its_waiting_rounds_along() -> None:
 
 # -- wrong shares in a round
 
+WAYS = ("random", "zeros", "shifted")
 
-@both
-@pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("how", ["random", "zeros", "shifted"])
+
+@pytest.mark.parametrize(
+    ("scheme", "how", "place"),
+    [
+        *(("simulate", how, place) for how in WAYS for place in (0, 1)),
+        *(
+            case("ckks", how, place, marks=pytest.mark.ckks)
+            for how, place, case in (
+                ("random", 0, pytest.param),
+                ("random", 1, in_soak),
+                ("zeros", 0, in_soak),
+                ("zeros", 1, in_soak),
+                ("shifted", 0, in_soak),
+                ("shifted", 1, pytest.param),
+            )
+        ),
+    ],
+)
 def test_wrong_share_in_a_round_changes_its_own_answer_alone(
     scheme: str, how: str, place: int
 ) -> None:
@@ -218,14 +235,15 @@ def test_round_that_a_wrong_share_broke_may_be_asked_again() -> None:
 # -- servers that are saved on the way
 
 
-def run(scheme: str, *, saving: bool) -> tuple[TalkingTable, list[int], int]:
-    """Arms of a run, and how often its server was saved and restored."""
+def run(scheme: str, *, every: int = 0) -> tuple[TalkingTable, list[int], int]:
+    """Arms of a run, and how often its server was saved and restored: at every so many pauses."""
     table, generator = open_table(scheme), np.random.default_rng(11)
-    arms, saves = [], 0
+    arms, pauses, saves = [], 0, 0
 
     def pause() -> None:
-        nonlocal saves
-        if saving:
+        nonlocal pauses, saves
+        pauses += 1
+        if every and pauses % every == 0:
             saves += 1
             table.server = restore_server(
                 save_server(table.server),
@@ -259,11 +277,13 @@ def run(scheme: str, *, saving: bool) -> tuple[TalkingTable, list[int], int]:
 
 @both
 def test_server_restored_within_a_round_or_a_cut_model_goes_on(scheme: str) -> None:
-    plain, expected, _ = run(scheme, saving=False)
-    saved, found, saves = run(scheme, saving=True)
+    # two pauses a task: a third of them are as many before an answer as after it
+    every = 1 if scheme == "simulate" else sweep(3, long=1)
+    plain, expected, _ = run(scheme)
+    saved, found, saves = run(scheme, every=every)
     plan = plan_of(CUT_TOY)
     assert "refinement" in plan.refresh_points  # the model's chain is cut
-    assert saves >= 2 * (plan.refreshes_per_round + plan.refreshes_per_update)
+    assert every * saves >= 2 * (plan.refreshes_per_round + plan.refreshes_per_update)
     assert found == expected
     assert saved.server.status() == plain.server.status()
     assert saved.server.updates >= 1

@@ -19,6 +19,7 @@ from helba.reference.twin.paper import PaperTwin
 from helba.service.protocol.snapshot import restore_server, save_server
 from tests.reference.protocol.parties import TOY, authority_of
 from tests.reference.protocol.talking import CUT_TOY
+from tests.sweep import sweep
 
 SQRT = replace(TOY, bonus="sqrt", horizon=20)
 PAPER = replace(TOY, profile="paper", horizon=20)
@@ -90,7 +91,7 @@ def test_bootstrapped_models_stay_right_over_many_updates() -> None:
     """Copies of a matrix must stay equal: differences would grow tenfold with every update."""
     authority = authority_of(BOOTSTRAP, scheme="ckks", ring_dim=1 << 11)
     bandit = ReferenceBandit(BOOTSTRAP.settings(), authority=authority)
-    require_agreement(bandit, twin_of(authority), rounds=12)
+    require_agreement(bandit, twin_of(authority), rounds=sweep(5, long=12))
 
 
 def test_rounds_need_no_help_where_the_server_bootstraps() -> None:
