@@ -1,7 +1,8 @@
 """Thousands of damaged and forged ciphertexts and keys for one engine; run as a process of its own.
 
 Prints as JSON how many were refused and accepted by kind of damage, the growth of memory after a
-first pass, and the number of OpenFHE's contexts before and after. Whatever is accepted must be a
+first pass, and the number of OpenFHE's contexts before and after; the argument is how many of each
+kind there are. Whatever is accepted must be a
 vector that the engine can compute with; any other exception, or a crash, ends the process.
 """
 
@@ -36,10 +37,15 @@ def flip(data: bytes, places: np.ndarray) -> bytes:
     return bytes(damaged)
 
 
-def damaged(data: bytes, random: np.random.Generator, *, rounds: int) -> Iterator[Case]:
-    """Flips, cuts and additions, with the digest as it was and with a right one."""
+def damaged(
+    data: bytes, random: np.random.Generator, *, rounds: int, every: int
+) -> Iterator[Case]:
+    """Flips, cuts and additions, with the digest as it was and with a right one.
+
+    Of the bits of the header `every` so many are flipped.
+    """
     body, bits = data[:-DIGEST_BYTES], 8 * (len(data) - DIGEST_BYTES)
-    for place in range(8 * HEADER.size):
+    for place in range(0, 8 * HEADER.size, every):
         yield "header flip, sealed", with_digest(flip(body, np.array([place])))
     for _ in range(rounds):
         yield "flip", flip(data, random.integers(0, 8 * len(data), 1))
@@ -196,8 +202,8 @@ def main() -> None:
         for name, data in cases:
             attempt(read, data)[prefix + name] += 1
 
-    def fuzz(rounds: int) -> None:
-        read_all("", read_vector, damaged(written, random, rounds=rounds))
+    def fuzz(rounds: int, *, every: int = 1) -> None:
+        read_all("", read_vector, damaged(written, random, rounds=rounds, every=every))
         read_all("", read_vector, forged(written, vector, foreign))
         for prefix, read, data in (
             ("request: ", read_request, asked),
@@ -207,15 +213,14 @@ def main() -> None:
             ("evaluation key: ", read_evaluation_key, evaluation),
             ("re-encryption key: ", read_reencryption_key, reencryption),
         ):
-            read_all(prefix, read, damaged(data, random, rounds=rounds // 10))
+            cases = damaged(data, random, rounds=rounds // 10, every=every)
+            read_all(prefix, read, cases)
 
-    # as many with each kind of damage as the whole run has, in the first argument
-    rounds = int(sys.argv[1])
-    fuzz(100)
+    fuzz(100, every=8)
     memory, contexts = resident_bytes(), len(fhe.GetAllContexts())
     refused.clear()
     accepted.clear()
-    fuzz(rounds)
+    fuzz(int(sys.argv[1]))
     found = {
         "refused": refused,
         "accepted": accepted,

@@ -36,12 +36,9 @@ def read_polynomial(
     values = (first + second * secret)[order] % modulus
     degree = len(values)
     sums = _transformed(values, pow(root, -2, modulus), modulus)
-    found, power = np.empty(degree), pow(degree, -1, modulus)
-    for index in range(degree):
-        whole = int(sums[index]) * power % modulus
-        found[index] = whole - modulus if whole > modulus // 2 else whole
-        power = power * pow(root, -1, modulus) % modulus
-    return found
+    turns = _powers(pow(root, -1, modulus), degree, modulus)
+    whole = sums * pow(degree, -1, modulus) % modulus * turns % modulus
+    return np.where(whole > modulus // 2, whole - modulus, whole).astype(np.float64)
 
 
 def in_slots(coefficients: NDArray[np.float64], *, slots: int, scale: float) -> NDArray[np.float64]:
@@ -59,11 +56,16 @@ def _transformed(values: NDArray[np.object_], root: int, modulus: int) -> NDArra
     if half == 0:
         return values
     even, odd = (_transformed(values[i::2], root * root % modulus, modulus) for i in (0, 1))
-    powers = np.array([1] * half, dtype=object)
-    for index in range(1, half):
-        powers[index] = powers[index - 1] * root % modulus
-    turned = odd * powers % modulus
+    turned = odd * _powers(root, half, modulus) % modulus
     return np.concatenate([even + turned, even - turned]) % modulus
+
+
+@lru_cache(maxsize=64)
+def _powers(root: int, count: int, modulus: int) -> NDArray[np.object_]:
+    powers = [1]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * root % modulus)
+    return np.array(powers, dtype=object)
 
 
 @lru_cache(maxsize=8)
