@@ -9,12 +9,17 @@ from numpy.typing import NDArray
 from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.parameters import insecure_parameters
 from tests.engines import Keyed, open_keyed
+from tests.sweep import in_soak
 
 Array = NDArray[np.float64]
 
-# (scheme, dimension): every shape on the simulator, a few on CKKS
+# (scheme, dimension): every shape on the simulator, a few on CKKS; d = 8 is at full security, too
 SMALL = [("simulate", dim) for dim in (1, 2, 3, 5, 8)]
-CASES = SMALL + [pytest.param("ckks", dim, marks=pytest.mark.ckks) for dim in (1, 3, 8)]
+CASES = [
+    *SMALL,
+    *(pytest.param("ckks", dim, marks=pytest.mark.ckks) for dim in (1, 3)),
+    in_soak("ckks", 8, marks=pytest.mark.ckks),
+]
 LARGE = [("simulate", 16), ("simulate", 32)]
 
 

@@ -37,9 +37,7 @@ def flip(data: bytes, places: np.ndarray) -> bytes:
     return bytes(damaged)
 
 
-def damaged(
-    data: bytes, random: np.random.Generator, *, rounds: int, every: int
-) -> Iterator[Case]:
+def damaged(data: bytes, random: np.random.Generator, *, rounds: int, every: int) -> Iterator[Case]:
     """Flips, cuts and additions, with the digest as it was and with a right one.
 
     Of the bits of the header `every` so many are flipped.

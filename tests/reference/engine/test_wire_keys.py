@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import struct
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -22,12 +23,19 @@ from tests.reference.engine.keeping import (
     load_key,
     make_key,
     make_way,
+    old_heap_apart,
     remove_unused,
     require_right,
 )
 from tests.reference.engine.tampering import open_sealed
 
-pytestmark = pytest.mark.ckks
+pytestmark = [pytest.mark.ckks, pytest.mark.usefixtures("heap")]
+
+
+@pytest.fixture(scope="module")
+def heap() -> Iterator[None]:
+    with old_heap_apart():
+        yield
 
 
 # -- keys under somebody else's tag

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import struct
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,19 @@ from tests.reference.engine.keeping import (
     insecure_small,
     load_key,
     make_key,
+    old_heap_apart,
     remove_unused,
     require_right,
 )
 from tests.reference.engine.tampering import open_sealed
 
-pytestmark = pytest.mark.ckks
+pytestmark = [pytest.mark.ckks, pytest.mark.usefixtures("heap")]
+
+
+@pytest.fixture(scope="module")
+def heap() -> Iterator[None]:
+    with old_heap_apart():
+        yield
 
 
 def test_evaluation_key_loaded_twice_stays_until_both_are_gone() -> None:

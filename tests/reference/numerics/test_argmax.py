@@ -16,6 +16,7 @@ from helba.reference.numerics.argmax import (
 )
 from helba.reference.numerics.monotone import best_monotone_composition
 from helba.reference.numerics.sign import best_composition
+from tests.sweep import sweep
 
 RIPPLED = best_composition(resolution=2.0**-6, degrees=(7, 7, 7))
 MONOTONE = best_monotone_composition(resolution=2.0**-6, degrees=(7, 7, 7))
@@ -38,7 +39,7 @@ def score_vectors(rng, arms, scale):
     return scores
 
 
-@settings(max_examples=1200)
+@settings(max_examples=sweep(300, long=1200))
 @given(
     sign=signs,
     method=methods,

@@ -46,16 +46,16 @@ from helba.reference.twin.fast import FastTwin, default_sign
 from helba.ring.security import max_log2_qp
 from tests.engines import open_keyed
 from tests.reference.circuits.circuit_checks import Refresher
-from tests.sweep import in_soak
+from tests.sweep import in_soak, sweep
 
 TOY = {"dim": 2, "arms": 2, "horizon": 130, "length": 5.5}
 REQUESTS = [
     TOY,
     {**TOY, "keys": "shared"},
     {**TOY, "keys": "switched"},
-    {"dim": 2, "arms": 2, "horizon": 130, "security": 192},
+    in_soak({"dim": 2, "arms": 2, "horizon": 130, "security": 192}),
     {"dim": 2, "arms": 2, "horizon": 130, "security": 256},
-    {"dim": 8, "arms": 8, "horizon": 1000},
+    in_soak({"dim": 8, "arms": 8, "horizon": 1000}),
     {"dim": 8, "arms": 16, "horizon": 10_000},
     {"dim": 8, "arms": 64, "horizon": 1000},
     {"dim": 32, "arms": 4, "horizon": 1000, "schedule": "public"},
@@ -334,7 +334,7 @@ def test_bootstrapping_carries_the_toy_problem_as_far_as_its_precision():
     assert plan.certificates["inverse"].error < 0.1
     assert plan.accuracy.ending_noise < plan.certificates["inverse"].error
     with pytest.raises(InvalidInput, match="noise outgrows") as caught:
-        make_plan(PlanRequest(**SMALL_TOY, horizon=10_000))
+        make_plan(PlanRequest(**SMALL_TOY, horizon=sweep(1000, long=10_000)))
     assert caught.value.name == "horizon"
 
 

@@ -38,10 +38,11 @@ def at_levels(
     found = [(level, *everywhere) for level in SECURITY_LEVELS]
     for number, case in enumerate(cases):
         chosen = SECURITY_LEVELS[number % len(SECURITY_LEVELS)]
-        for level in SECURITY_LEVELS:
-            found.append((level, *case) if level == chosen else in_soak(level, *case))
+        found += [
+            (level, *case) if level == chosen else in_soak(level, *case)
+            for level in SECURITY_LEVELS
+        ]
     return found
-
 
 
 @lru_cache(maxsize=32)

@@ -25,8 +25,9 @@ from helba.reference.protocol.serving.growth import Growth, GrowthTests
 from tests.reference.privacy.views import Array, decrypted
 from tests.reference.protocol.parties import MILD, TOY, Table, authority_of
 from tests.significance import PLAUSIBLE, SHOWN
+from tests.sweep import sweep
 
-DRAWS = 100
+DRAWS = sweep(60, long=100)
 SUM = replace(MILD, argmax="sum")
 CONTEXTS = [[0.5, 0.2], [0.1, -0.3]]
 

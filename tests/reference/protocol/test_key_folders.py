@@ -25,6 +25,7 @@ from tests.reference.protocol.folders import (
     opened,
     started,
 )
+from tests.sweep import in_soak
 
 both = pytest.mark.parametrize("scheme", BOTH)
 ROUNDS = {"simulate": 8, "ckks": 3}
@@ -33,7 +34,7 @@ ROUNDS = {"simulate": 8, "ckks": 3}
 pytestmark = pytest.mark.usefixtures("cheap_vault")
 
 
-@both
+@pytest.mark.parametrize("scheme", ["simulate", in_soak("ckks", marks=pytest.mark.ckks)])
 def test_users_are_enrolled_play_are_revoked_and_come_back(folder: Path, scheme: str) -> None:
     insecure_authority(folder, scheme=scheme, users=("ann", "bob"))
     ann, bob = opened(folder, "ann"), opened(folder, "bob")
@@ -66,7 +67,9 @@ def test_users_are_enrolled_play_are_revoked_and_come_back(folder: Path, scheme:
         players.play([again, bob], rounds=2)
 
 
-@both
+@pytest.mark.parametrize(
+    "scheme", [in_soak("simulate"), pytest.param("ckks", marks=pytest.mark.ckks)]
+)
 def test_rotation_keeps_every_decision_and_no_old_key(folder: Path, scheme: str) -> None:
     insecure_authority(folder, scheme=scheme, users=("ann", "bob"))
     ann, bob = opened(folder, "ann"), opened(folder, "bob")

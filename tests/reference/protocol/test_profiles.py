@@ -91,7 +91,7 @@ def test_bootstrapped_models_stay_right_over_many_updates() -> None:
     """Copies of a matrix must stay equal: differences would grow tenfold with every update."""
     authority = authority_of(BOOTSTRAP, scheme="ckks", ring_dim=1 << 11)
     bandit = ReferenceBandit(BOOTSTRAP.settings(), authority=authority)
-    require_agreement(bandit, twin_of(authority), rounds=sweep(5, long=12))
+    require_agreement(bandit, twin_of(authority), rounds=sweep(6, long=12))
 
 
 def test_rounds_need_no_help_where_the_server_bootstraps() -> None:
