@@ -1,7 +1,8 @@
 """Every circuit once more at 128 bits: planned cost, levels of OpenFHE, errors within the bound.
 
-Other sizes of a circuit, and circuits that another one contains, are measured in `make soak`; they
-run on OpenFHE in rings without security, and in the clear at this one, every time.
+Other sizes of a circuit, and circuits that another one contains or that run under a plan of 128
+bits in `planning/test_plan`, are measured in `make soak`. They run on OpenFHE in rings without
+security, and in the clear at this one, every time.
 """
 
 from __future__ import annotations
@@ -20,15 +21,19 @@ from tests.sweep import in_soak, sweep
 KERNELS = list(all_kernels())
 IN_SOAK = {
     "scores d=16 K=16 by arms",
+    "scores d=8 K=8 by pairs",  # these three for d = 2: `test_plan` runs a planned round
     "sign",
+    "argmax K=2",
     "argmax K=16 by sum",
     "argmax K=16 by product",
     "matrix product d=5",
     "matrix product d=8",
     "matrix product d=16",
     "Jiang product d=16",
-    "warm inverse d=8, 4 steps",
+    "warm inverse d=8, 4 steps",  # from here for d = 2: `test_plan` runs a planned update
     "estimate d=8",
+    "refined estimate d=8",
+    "model d=8 K=8 in 1 level",
     "model d=16 K=16 in 2 levels",
 }
 

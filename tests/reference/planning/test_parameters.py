@@ -139,7 +139,8 @@ def count_primes(parameters):
 
 @pytest.mark.ckks
 @pytest.mark.parametrize(
-    ("depth", "digits"), [(1, 1), (3, 2), (5, 2), (5, 3), (7, 2), (8, 9), (11, 4), (11, 12)]
+    ("depth", "digits"),
+    [(1, 1), (3, 2), in_soak(5, 2), (5, 3), in_soak(7, 2), (8, 9), (11, 4), in_soak(11, 12)],
 )
 def test_auxiliary_modulus_of_openfhe_is_the_predicted_one(depth, digits):
     # around every width at which one more prime of 60 bits is needed
@@ -168,7 +169,7 @@ def test_ciphertext_modulus_of_openfhe_stays_below_the_predicted_one(ring_dim, b
 @pytest.mark.parametrize("security", [128, 192, 256])
 def test_openfhe_accepts_the_largest_parameters_of_every_ring(security):
     for ring_dim in sweep(RING_DIMS[1:3], long=RING_DIMS[1:4]):
-        for depth in (2, 6, 12):
+        for depth in sweep((2, 12), long=(2, 6, 12)):
             for digits in possible_digits(depth):
                 parameters = largest_scale(
                     ring_dim=ring_dim, depth=depth, digits=digits, security=security

@@ -14,7 +14,7 @@ from helba.reference.protocol.wire.messages import TaskReply
 from tests.engines import BOTH
 from tests.reference.protocol.parties import TOY, History, forge_share, plan_of, require_model
 from tests.reference.protocol.talking import CUT_TOY, open_table
-from tests.sweep import SOAK, sweep
+from tests.sweep import SOAK, in_soak, sweep
 
 both = pytest.mark.parametrize("scheme", BOTH)
 REQUESTS = {"whole": TOY, "cut": CUT_TOY}
@@ -81,9 +81,18 @@ def require_recovery(update: Update) -> None:
     np.testing.assert_allclose(table.design(), update.history.design(), rtol=0, atol=1e-5)
 
 
-@both
-@either
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize(
+    ("scheme", "model", "how"),
+    [
+        *(("simulate", model, how) for model in REQUESTS for how in WAYS),
+        *(
+            case("ckks", model, how, marks=pytest.mark.ckks)
+            for place, model in enumerate(REQUESTS)
+            for number, how in enumerate(WAYS)
+            for case in [in_soak if (number + place) % 2 else pytest.param]
+        ),
+    ],
+)
 def test_wrong_share_at_any_refresh_is_not_adopted(scheme: str, model: str, how: str) -> None:
     refreshes = len(count_tasks(model)) - 1
     spare_update = Update(scheme, model=model)
