@@ -24,10 +24,11 @@ from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.request import PlanRequest
 from helba.reference.twin.fast import default_sign
 from tests.engines import BOTH, open_keyed
+from tests.sweep import in_soak
 
 
 @pytest.mark.ckks
-@pytest.mark.parametrize("dim", [2, 4, 8, 16])
+@pytest.mark.parametrize("dim", [2, 4, 8, in_soak(16)])
 def test_matrix_product_adds_less_than_the_noise_that_is_planned_for(dim):
     parameters = insecure_parameters(ring_dim=1 << 13, depth=4, scale_bits=40, digits=5)
     layout = MatrixLayout(dim=dim, max_slots=parameters.max_slots)
