@@ -16,6 +16,8 @@ import pytest
 from helba.cli import main
 from helba.lab.command.paper import SECTIONS
 from helba.lab.reproduction import run as run_module
+from helba.lab.reproduction.part import privacy, replay, scaling
+from tests.sweep import SOAK
 
 HELBA = [sys.executable, "-m", "helba", "paper"]
 SMALL = ["--quick", "--engine", "simulate", "--repetitions", "2", "--horizon", "6"]
@@ -134,8 +136,22 @@ def test_paper_that_is_stopped_keeps_its_units_and_resumes(tmp_path, number):
     assert not list(tmp_path.glob("units/.*"))
 
 
+def make_sections_small(monkeypatch):
+    """Fewer rounds and sizes than those of --quick."""
+    monkeypatch.setattr(privacy, "LONG", ((20, 2), (20, 2)))
+    monkeypatch.setattr(replay, "DIM", 4)
+    monkeypatch.setattr(replay, "QUICK_ROUNDS", 4)
+    monkeypatch.setattr(scaling, "QUICK_DIMS", (2, 4, 8))
+    monkeypatch.setattr(scaling, "QUICK_ARMS", (2, 4, 8))
+    monkeypatch.setattr(scaling, "QUICK_ROUNDS", 2)
+    monkeypatch.setattr(scaling, "QUICK_BASE_ROUNDS", 8)
+    monkeypatch.setattr(scaling, "QUICK_HORIZONS", (16, 32, 64))
+
+
 @pytest.mark.slow
-def test_paper_all_reproduces_every_section_in_the_simulator(tmp_path, capsys):
+def test_paper_all_reproduces_every_section_in_the_simulator(tmp_path, capsys, monkeypatch):
+    if not SOAK:
+        make_sections_small(monkeypatch)
     arguments = ["paper", "all", *SMALL, "--out", str(tmp_path), "--jobs", "1", "--json"]
     assert main(arguments) == 0
     report = json.loads(capsys.readouterr().out)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 from helba.reference.engine.wire.envelope import DIGEST_BYTES
@@ -34,15 +34,23 @@ REPLAY = "replay"
 
 
 def make_attacks(target: Tenancy, others: list[Tenancy], *, count: int, seed: int) -> list[Attack]:
-    """Return `count` of them, in no order: every systematic one, then as many random ones."""
+    """Return `count` of them, in no order: systematic ones of every name, then random ones."""
     chance = random.Random(seed)
     maker = _Maker(target, others, chance)
     found = list(maker.systematic())
     chance.shuffle(found)
-    found = found[: int(0.8 * count)]
+    found = _names_in_turn(found)[: int(0.8 * count)]
     found += islice(maker.random(), count - len(found))
     chance.shuffle(found)
     return found
+
+
+def _names_in_turn(attacks: Sequence[Attack]) -> list[Attack]:
+    """The first of each name and route, then the second of each, and so on."""
+    found: dict[tuple[str, str], list[Attack]] = {}
+    for each in attacks:
+        found.setdefault((each.name, each.url), []).append(each)
+    return [each for turn in zip_longest(*found.values()) for each in turn if each is not None]
 
 
 class _Maker:

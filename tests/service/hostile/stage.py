@@ -48,7 +48,7 @@ class Tenancy:
         self.token = make_token("authority")
         self.arms: list[int] = []
         self.rounds = toy_rounds(BEFORE + 1 + AFTER)
-        self.wanted = _arms_of(authority_of(request, scheme=scheme), self.rounds)
+        self.wanted = _arms_of(authority_of(request, scheme="simulate"), self.rounds)
         write_server_files(self.authority, folder)
         write_authority_hash(folder, hash_token(self.token))
 
@@ -154,7 +154,7 @@ def _latest(sent: Sequence[Sent]) -> list[Sent]:
 
 
 def _arms_of(authority: Authority, rounds: Sequence[Any]) -> list[int]:
-    """What the parties decide in one process."""
+    """What the parties decide in one process, on any engine."""
     bandit = ReferenceBandit(authority.deployment.settings, authority=authority)
     arms = []
     for each in rounds:
@@ -221,11 +221,12 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def open_stage(folder: Path, *, scheme: str, store: str) -> Iterator[Stage]:
+def open_stage(
+    folder: Path, *, scheme: str, store: str, tenants: Sequence[str]
+) -> Iterator[Stage]:
     """A server whose tenants have a history, until the block ends."""
     tenancies = [
-        Tenancy(name, folder / name, request=request, scheme=scheme)
-        for name, request in REQUESTS.items()
+        Tenancy(name, folder / name, request=REQUESTS[name], scheme=scheme) for name in tenants
     ]
     given = {"store": store, "tenants": {each.name: str(each.folder) for each in tenancies}}
     with (folder / "log").open("w") as log:

@@ -1,4 +1,4 @@
-"""Thousands of hostile requests change nothing, end nothing, and leave an honest user's round."""
+"""Hostile requests of every kind change nothing, end nothing, and leave an honest user's round."""
 
 from __future__ import annotations
 
@@ -19,17 +19,21 @@ from helba.service.store import Saved
 from tests.service.hostile.attacks import MAY_CLOSE, make_attacks
 from tests.service.hostile.sending import CLOSED, GARBAGE, Attack, send_all, send_garbage
 from tests.service.hostile.stage import Stage, Tenancy, open_stage
+from tests.sweep import sweep
 
 pytestmark = pytest.mark.slow
 
-# Requests of the fuzzer, by engine; what the OpenAPI document leads to comes on top.
-COUNT = {"simulate": 3000, "ckks": 10_000}
-EXAMPLES = 15
+# Requests of the fuzzer, by engine: one at least of every kind to every route of each tenant. What
+# the OpenAPI document leads to comes on top.
+COUNT = {"simulate": sweep(500, long=3000), "ckks": sweep(500, long=10_000)}
+EXAMPLES = sweep(3, long=15)
+# Users with keys of their own play as those of "single", and send one message more.
+TENANTS = sweep(("cut", "switched"), long=("single", "cut", "switched"))
 # Bytes by which a process may grow in the second half, where something rare may come for the
 # first time; and in one of the times at least that the same requests come again: what is lost at
-# each request shows in all of them, half a kilobyte already.
+# each request shows in all of them, half a kilobyte already in the long form and 5 in the short.
 FIRST_MARGIN, MARGIN = 16 << 20, 1 << 20
-AGAIN, AGAIN_COUNT = 4, 2000
+AGAIN, AGAIN_COUNT = sweep((2, 200), long=(4, 2000))
 SEED = 20
 
 
@@ -129,7 +133,7 @@ def differences(before: Any, after: Any, *, place: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("scheme", ["simulate", pytest.param("ckks", marks=pytest.mark.ckks)])
 def test_hostile_requests_change_nothing(tmp_path: Path, store_url: str, scheme: str) -> None:
-    with open_stage(tmp_path, scheme=scheme, store=store_url) as stage:
+    with open_stage(tmp_path, scheme=scheme, store=store_url, tenants=TENANTS) as stage:
         before, processes = stage.state(), stage.children()
         halves = attack(stage, count=COUNT[scheme])
         start = time.monotonic()

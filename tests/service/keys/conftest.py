@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.plans import plans_made_once
 from tests.service.keys.keyhome import cheap_keys, copy_home, make_home
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _cheap() -> Iterator[None]:
-    yield from cheap_keys()
+    with plans_made_once():
+        yield from cheap_keys()
 
 
 @pytest.fixture(scope="module")
