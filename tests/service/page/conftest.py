@@ -50,3 +50,10 @@ def look(browser: webdriver.Chrome) -> Iterator[Look]:
     yield seen
     seen.prefer("")
     browser.get("about:blank")
+
+
+@pytest.fixture
+def hasty(look: Look) -> Iterator[Look]:
+    """What is seen where the page's time runs faster."""
+    with look.hurry():
+        yield look

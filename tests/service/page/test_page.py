@@ -200,31 +200,30 @@ def test_page_follows_the_scheme_of_the_screen(
 
 
 def test_numbers_go_when_no_answer_comes_and_return_with_it(
-    look: Look, address: str, canned: Canned
+    hasty: Look, address: str, canned: Canned
 ) -> None:
-    look.open(address)
+    hasty.open(address)
     canned.failing = 503
-    look.wait_for(lambda: not look.visible("#panel"))
-    said = look.text("#pulse")
-    assert re.fullmatch(r"No answer since \d\d:\d\d:\d\d: the server answers with 503", said)
-    assert not look.visible("#server")
-    assert look.browser.title == "no answer · helba"
+    words = r"No answer since \d\d:\d\d:\d\d: the server answers with 503"
+    hasty.wait_for(lambda: re.fullmatch(words, hasty.text("#pulse")))
+    assert not hasty.visible("#panel")
+    assert not hasty.visible("#server")
+    assert hasty.browser.title == "no answer · helba"
     canned.failing = None
-    look.wait_for(lambda: look.visible("#panel"))
-    assert look.text("#pulse") == "Answering"
+    hasty.wait_for(lambda: hasty.visible("#panel") and hasty.text("#pulse") == "Answering")
 
 
-def test_page_says_since_when_the_server_is_away(look: Look, canned: Canned) -> None:
+def test_page_says_since_when_the_server_is_away(hasty: Look, canned: Canned) -> None:
     with served(canned) as address:
-        look.open(address)
-    look.wait_for(lambda: look.text("#pulse").startswith("No answer since "))
-    assert not look.visible("#panel")
-    assert "1,284" not in look.text("body")
+        hasty.open(address)
+    hasty.wait_for(lambda: hasty.text("#pulse").startswith("No answer since "))
+    assert not hasty.visible("#panel")
+    assert "1,284" not in hasty.text("body")
 
 
-def test_page_asks_again_and_again(look: Look, address: str, canned: Canned) -> None:
-    look.open(address)
+def test_page_asks_again_and_again(hasty: Look, address: str, canned: Canned) -> None:
+    hasty.open(address)
     canned.tenants = [report(round=1285)]
-    look.wait_for(lambda: "1,285 rounds" in look.text("main"))
-    look.wait_for(lambda: canned.asked.count("history of main") >= 2)
+    hasty.wait_for(lambda: "1,285 rounds" in hasty.text("main"))
+    hasty.wait_for(lambda: canned.asked.count("history of main") >= 2)
     assert canned.asked.count("status") > canned.asked.count("history of main")

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from helba.errors import HelbaError
+from helba.service import loop
 from helba.service.log import configure_logs
 from helba.service.protocol.authorityfiles import CURRENT
 from helba.service.run import TenantSpec, serve
 from helba.service.settings import Limits
+from helba.service.store import connection
 
 HOST = "127.0.0.1"
 
@@ -43,8 +45,12 @@ def run_authority(*, folder: str, port: int, server: str, horizon: int) -> None:
     )
 
 
-def run_server(*, folder: str, port: int, store: str | None) -> None:
+def run_server(
+    *, folder: str, port: int, store: str | None, busy_seconds: float | None
+) -> None:
     """Serve the folder."""
+    if busy_seconds is not None:
+        connection.BUSY_SECONDS = loop.MOST_BACKOFF_SECONDS = busy_seconds
     configure_logs("info", sys.stderr)
     serve(
         [TenantSpec(name="main", folder=Path(folder))],

@@ -39,12 +39,17 @@ VICTIMS = ("server", "authority", "evaluator", "reader")
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is served; `store` is the server's, a file unless told."""
+    """What is served; `store` is the server's, a file unless told.
+
+    `busy_seconds` is how long a server on a ring without security waits for a store that is locked,
+    and at most before it asks again; its own unless told.
+    """
 
     horizon: int = 5_000
     problem: str = "toy"
     insecure: bool = False
     store: str | None = None
+    busy_seconds: float | None = None
 
 
 class Service:
@@ -121,7 +126,13 @@ class Service:
                 horizon=setting.horizon,
             )
         if setting.insecure:
-            return _launch("server", folder=str(keys / "server"), port=port, store=setting.store)
+            return _launch(
+                "server",
+                folder=str(keys / "server"),
+                port=port,
+                store=setting.store,
+                busy_seconds=setting.busy_seconds,
+            )
         listen = ["--port", str(port)]
         if name == "server":
             store = [] if setting.store is None else ["--store", setting.store]

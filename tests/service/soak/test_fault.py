@@ -28,8 +28,8 @@ from tests.service.soak.service import ROOT, WORDS, Service, Setting, serving
 pytestmark = [pytest.mark.slow, pytest.mark.ckks]
 USERS = 3
 DISK_BYTES = 16 << 20
-# Longer than a writer waits for SQLite's lock.
-AWAY_SECONDS = 30.0
+# How long a writer waits for SQLite's lock, and longer.
+BUSY_SECONDS, AWAY_SECONDS = 1.0, 30.0
 # Opens a folder, and is killed when its report is sent, or when the receipt is on its way back.
 CUT_OFF = """
 import os, signal, sys
@@ -176,13 +176,15 @@ def play_through(service: Service, away: Callable[[], Any], *, words: str) -> No
 
 def test_full_disk_is_told_and_survived(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
-        setting = Setting(insecure=True, store=f"sqlite:///{disk / 'store.sqlite3'}")
+        store = f"sqlite:///{disk / 'store.sqlite3'}"
+        setting = Setting(insecure=True, store=store, busy_seconds=BUSY_SECONDS)
         with serving(tmp_path, setting=setting) as service:
             play_through(service, lambda: full_disk(disk, DISK_BYTES), words="no room left")
 
 
 def test_locked_store_is_told_and_survived(tmp_path: Path) -> None:
-    with serving(tmp_path, setting=Setting(insecure=True)) as service:
+    setting = Setting(insecure=True, busy_seconds=BUSY_SECONDS)
+    with serving(tmp_path, setting=setting) as service:
         path = Path(service.store_url.removeprefix("sqlite:///"))
         play_through(service, lambda: locked_file(path), words="locked")
 
@@ -195,7 +197,9 @@ def test_database_that_is_stopped_is_told_and_survived(tmp_path: Path) -> None:
     assert SERVER is not None
     with (
         fresh_postgres(SERVER) as url,
-        serving(tmp_path, setting=Setting(insecure=True, store=url)) as service,
+        serving(
+            tmp_path, setting=Setting(insecure=True, store=url, busy_seconds=BUSY_SECONDS)
+        ) as service,
     ):
         play_through(service, stopped_postgres, words="the store at postgresql://")
 

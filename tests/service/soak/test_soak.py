@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.service.soak import crowding
 from tests.service.soak.crowding import describe_memory, run_crowd
 from tests.service.soak.killing import run_kills
 from tests.service.soak.service import VICTIMS, Setting
+from tests.sweep import sweep
 
 slow = pytest.mark.slow
 ckks = pytest.mark.ckks
@@ -18,24 +20,31 @@ ckks = pytest.mark.ckks
 @ckks
 def test_kills_cost_no_acknowledged_reward_or_enrolment(tmp_path: Path) -> None:
     setting = Setting(insecure=True)
-    report = run_kills(tmp_path, setting=setting, count=8, users=3, seed=5)
+    kills = sweep(4, long=8)  # each process once, or twice
+    report = run_kills(tmp_path, setting=setting, count=kills, users=3, seed=5)
     assert report["faults"] == []
     assert set(report["kills"]) == set(VICTIMS)
-    assert sum(report["kills"].values()) == 8
-    assert report["acknowledged_rewards"] == report["rewards_in_the_statistics"] > 8
+    assert sum(report["kills"].values()) == kills
+    assert report["acknowledged_rewards"] == report["rewards_in_the_statistics"] > kills
     assert report["acknowledged_enrolments"] > 3
     assert report["recovery"]["all"]["without_loading"]["max"] < 10.0
 
 
 @slow
 @ckks
-def test_crowd_meets_no_error_and_every_reward_counts_once(tmp_path: Path) -> None:
+def test_crowd_meets_no_error_and_every_reward_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crowding, "SAMPLE_SECONDS", sweep(0.2, long=1.0))
+    users, seconds, alone = sweep((4, 2.5, 0.5), long=(8, 6.0, 3.0))
     setting = Setting(insecure=True)
-    report = run_crowd(tmp_path, setting=setting, users=8, seconds=6.0, alone_seconds=3.0)
+    report = run_crowd(
+        tmp_path, setting=setting, users=users, seconds=seconds, alone_seconds=alone
+    )
     report["faults"] = [each for each in report["faults"] if "memory" not in each]  # too short
     assert report["faults"] == []
     assert report["together"]["errors"] == {}
-    assert report["acknowledged_rewards"] == report["rewards_in_the_statistics"] > 8
+    assert report["acknowledged_rewards"] == report["rewards_in_the_statistics"] > users
     assert report["speedup"] > 0
     assert {"evaluator-main", "front", "reader-main"} <= report["memory"].keys()
 
