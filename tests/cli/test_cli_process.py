@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from tests.sweep import in_soak
+
 HELBA = [sys.executable, "-m", "helba"]
 
 
@@ -41,20 +43,36 @@ def test_command_line_loads_nothing_heavy():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_command_that_is_told_to_stop_says_so_in_one_line(number, code):
-    command = [*HELBA, "run", "synthetic", "--algorithm", "oful-tuned", "--horizon", "1000000"]
+def test_command_that_is_told_to_stop_says_so_in_one_line(number, code, tmp_path):
+    mark = tmp_path / "tuning"
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from helba.lab.play import single\n"
+        "tune_radius = single.tune_radius\n"
+        "def tune_and_tell(*arguments, **options):\n"
+        f"    Path({str(mark)!r}).touch()\n"
+        "    return tune_radius(*arguments, **options)\n"
+        "single.tune_radius = tune_and_tell\n"
+        "from helba.__main__ import main\n"
+        "sys.exit(main())"
+    )
+    command = [sys.executable, "-c", script, "run", "synthetic", "--algorithm", "oful-tuned"]
     process = subprocess.Popen(
-        command,
+        [*command, "--horizon", "1000000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=heed_interrupts,
     )
+    give_up = time.monotonic() + 60
     try:
-        time.sleep(4)  # past the imports, amid tuning
+        while not mark.exists():
+            assert time.monotonic() < give_up
+            assert process.poll() is None
+            time.sleep(0.01)
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=60)
     finally:
@@ -63,8 +81,15 @@ def test_command_that_is_told_to_stop_says_so_in_one_line(number, code):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("engine", ["plain", "simulate"])
+@pytest.mark.parametrize(
+    ("number", "code", "engine"),
+    [
+        (signal.SIGINT, 130, "plain"),
+        (signal.SIGTERM, 143, "simulate"),
+        in_soak(signal.SIGINT, 130, "simulate"),
+        in_soak(signal.SIGTERM, 143, "plain"),
+    ],
+)
 def test_run_that_is_interrupted_keeps_its_rows(number, code, engine, tmp_path):
     command = [*HELBA, "run", "toy", "--engine", engine, "--horizon", "100000", "--json"]
     process = subprocess.Popen(

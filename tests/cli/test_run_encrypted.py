@@ -56,7 +56,7 @@ def test_cli_plays_on_ciphertexts(capsys, tmp_path):
         "--profile",
         "ciphertext",
         "--horizon",
-        "3",
+        "2",
         "--security",
         "128",
         "--out",
@@ -71,4 +71,4 @@ def test_cli_plays_on_ciphertexts(capsys, tmp_path):
     assert report["bytes_up"] > 10**6
     assert report["updates"] > 0
     assert "making" in captured.err
-    assert len((out / "rows.csv").read_text().splitlines()) == 4
+    assert len((out / "rows.csv").read_text().splitlines()) == 3

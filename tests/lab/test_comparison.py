@@ -16,6 +16,7 @@ from helba.lab.comparison.store import Store
 from helba.lab.rows import read_column
 from helba.lab.runner import policy_for, settings_for
 from helba.problems import make_problem
+from tests.sweep import sweep
 
 ALGORITHMS = ("oful", "rsoful-tr", "uniform")
 
@@ -120,9 +121,8 @@ def test_policies_of_two_repetitions_draw_other_numbers():
 @pytest.mark.slow
 def test_comparison_on_the_toy_problem_is_what_we_promise(tmp_path):
     """The acceptance of the foundation: updates, the order of regrets, bounds, agreement."""
-    found = compare(
-        Request(problem="toy", horizon=130, repetitions=25), out=tmp_path, jobs=None
-    ).summaries
+    wanted = Request(problem="toy", horizon=130, repetitions=sweep(8, long=25))
+    found = compare(wanted, out=tmp_path, jobs=sweep(1, long=None)).summaries
     assert set(found) == set(EVERY_ALGORITHM)
     for name in ("rsoful", "rsoful-tr"):
         assert 8 <= found[name].updates <= 12

@@ -11,6 +11,7 @@ from helba.lab.plan.shares import describe_plan
 from helba.protocol.deployment import SharesDeployment
 from helba.ring.wire import dump_ciphertext, dump_key
 from tests.parties.world import OPENERS, draw_contexts, make_deployment, make_settings
+from tests.sweep import in_soak
 
 
 def play(bandit: EncryptedBandit, *, rounds: int) -> None:
@@ -26,14 +27,18 @@ def open_bandit(settings: Settings, **chosen) -> tuple[EncryptedBandit, dict]:
     return EncryptedBandit(settings, deployment=deployment), describe_plan(deployment)
 
 
-@pytest.mark.parametrize("opener", OPENERS)
 @pytest.mark.parametrize(
-    ("dim", "ridge", "schedule", "growth", "horizon"),
+    ("opener", "dim", "ridge", "schedule", "growth", "horizon"),
     [
-        (2, 1.0, "trace", 0.1, 40),
-        (2, 1 / 30, "trace", 0.1, 40),
-        (8, 1 / 30, "public", 0.1, 40),
-        (8, 1.0, "public", 5.0, 220),  # an update takes 180 reports that no test has seen
+        ("users", 2, 1 / 30, "trace", 0.1, 40),
+        ("authority", 8, 1 / 30, "public", 0.1, 40),
+        # An update takes 180 reports that no test has seen.
+        ("authority", 8, 1.0, "public", 5.0, 220),
+        in_soak("users", 8, 1.0, "public", 5.0, 220),
+        in_soak("users", 8, 1 / 30, "public", 0.1, 40),
+        in_soak("authority", 2, 1 / 30, "trace", 0.1, 40),
+        in_soak("users", 2, 1.0, "trace", 0.1, 40),
+        in_soak("authority", 2, 1.0, "trace", 0.1, 40),
     ],
 )
 def test_plan_counts_every_failure_that_a_run_does(opener, dim, ridge, schedule, growth, horizon):
@@ -47,7 +52,12 @@ def test_plan_counts_every_failure_that_a_run_does(opener, dim, ridge, schedule,
 
 @pytest.mark.parametrize(
     ("dim", "arms", "schedule", "horizon"),
-    [(2, 2, "trace", 60), (2, 2, "public", 130), (8, 3, "trace", 40), (8, 3, "public", 60)],
+    [
+        (2, 2, "trace", 60),
+        (8, 3, "public", 60),
+        in_soak(2, 2, "public", 130),
+        in_soak(8, 3, "trace", 40),
+    ],
 )
 def test_no_update_of_a_run_is_worse_than_the_plan_promises(dim, arms, schedule, horizon):
     settings = make_settings(

@@ -2,6 +2,7 @@ import pytest
 
 from helba.lab.reproduction.part import replay
 from helba.lab.reproduction.scope import Scope
+from tests.lab.reproduction.pretence import pretend
 from tests.lab.reproduction.section_work import (
     TINY,
     assert_tables_are_on_disk,
@@ -54,17 +55,31 @@ def test_simulated_replay_says_that_nothing_was_encrypted(made):
     assert "nothing was encrypted" in " ".join(section.paragraphs)
 
 
-@pytest.mark.ckks
-@pytest.mark.slow
-def test_replay_on_ckks_plays_as_in_the_clear(monkeypatch, tmp_path):
+@pytest.fixture
+def encrypted(monkeypatch):
+    """A scope of few rounds on ciphertexts."""
     monkeypatch.setattr(replay, "DIM", 2)
     monkeypatch.setattr(replay, "ARMS", 2)
     monkeypatch.setattr(replay, "HORIZON", 20)
     monkeypatch.setattr(replay, "QUICK_ROUNDS", 3)
-    scope = Scope(quick=True, repetitions=2, horizon=12, encrypted_repetitions=1)
-    section = replay.assemble(do_units(replay, scope=scope), scope=scope, folder=tmp_path)
+    return Scope(quick=True, repetitions=2, horizon=12, encrypted_repetitions=1)
+
+
+def require_encrypted(section):
     assert "nothing was encrypted" not in " ".join(section.paragraphs)
     rows = section.tables[0].rows
     assert rows[0][0] == "HELBA, CKKS"
     assert rows[0][1] == rows[1][1]
     assert section.runs[0]["parameters"]["security"] == 128
+
+
+def test_replay_that_was_encrypted_says_so(encrypted, tmp_path):
+    results = pretend(replay.units(encrypted))
+    require_encrypted(replay.assemble(results, scope=encrypted, folder=tmp_path))
+
+
+@pytest.mark.ckks
+@pytest.mark.soak
+def test_replay_on_ckks_plays_as_in_the_clear(encrypted, tmp_path):
+    results = do_units(replay, scope=encrypted)
+    require_encrypted(replay.assemble(results, scope=encrypted, folder=tmp_path))

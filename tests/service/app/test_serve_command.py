@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ import httpx
 import pytest
 import typer
 
+from helba.cli import main
 from helba.cli.service.serve import serve
 from helba.errors import InvalidInput, RunFailed
 from helba.service import run
 from tests.service.app.calling import SECONDS, wait_until
+from tests.service.keys.keyhome import cheap_keys
 
 COMMAND = """
 import sys, typer
@@ -164,9 +167,8 @@ def test_command_of_a_folder_that_is_none_fails_in_one_line(tmp_path: Path) -> N
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An authority's folder of a simulated deployment."""
     home = tmp_path_factory.mktemp("made") / "home"
-    environment = {**os.environ, "HELBA_PASSPHRASE": "a passphrase of a test"}
-    create = [sys.executable, "-m", "helba", "keys", "create", str(home), "toy"]
-    subprocess.run([*create, "--engine", "simulate"], env=environment, check=True, timeout=120)
+    with contextmanager(cheap_keys)():
+        assert main(["keys", "create", str(home), "toy", "--engine", "simulate"]) == 0
     return home
 
 
