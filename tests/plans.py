@@ -1,4 +1,4 @@
-"""Plans that tests share: a plan depends on its request alone, and the search for it takes longest."""
+"""Plans that tests share: a plan depends on its request alone, and to find it takes longest."""
 
 from __future__ import annotations
 

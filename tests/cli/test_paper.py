@@ -106,9 +106,9 @@ def wait_for_units(process: subprocess.Popen[str], *, out: Path, count: int) -> 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="process groups and signals are POSIX")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_paper_that_is_stopped_keeps_its_units_and_resumes(tmp_path, number):
-    command = [*HELBA, "figure1", *SMALL, "--jobs", "2", "--out", str(tmp_path), "--json"]
-    process = start(command)
+def test_paper_that_is_stopped_keeps_its_units_and_resumes(tmp_path, number, capsys):
+    command = ["figure1", *SMALL, "--out", str(tmp_path), "--json", "--jobs"]
+    process = start([*HELBA, *command, "2"])
     try:
         wait_for_units(process, out=tmp_path, count=2)
         if number == signal.SIGKILL:
@@ -127,9 +127,8 @@ def test_paper_that_is_stopped_keeps_its_units_and_resumes(tmp_path, number):
     kept = [json.loads(path.read_text()) for path in tmp_path.glob("units/*.json")]
     assert len(kept) >= 2
 
-    again = subprocess.run(command, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
-    units = json.loads(again.stdout)["units"]
+    assert main(["paper", *command, "1"]) == 0
+    units = json.loads(capsys.readouterr().out)["units"]
     before = {unit["name"] for unit in units if unit["finished_before"]}
     assert before == {content["unit"] for content in kept}
     assert len(before) < len(units)

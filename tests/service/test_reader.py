@@ -60,9 +60,9 @@ def bring_key(guest: Guest) -> bytes:
 
 @pytest.mark.parametrize("scheme", ENGINES)
 def test_users_with_data_under_their_own_keys_are_served(
-    tmp_path: Path, store_url: str, scheme: str
+    tmp_path: Path, file_url: str, scheme: str
 ) -> None:
-    with open_house(tmp_path / "s", request=SWITCHED, scheme=scheme, url=store_url) as house:
+    with open_house(tmp_path / "s", request=SWITCHED, scheme=scheme, url=file_url) as house:
         guests = [house.enrol("a"), house.enrol("b")]
         for guest in guests:
             bring_key(guest)
@@ -73,9 +73,9 @@ def test_users_with_data_under_their_own_keys_are_served(
 @pytest.mark.ckks
 @pytest.mark.parametrize("kind", [Ask, Report])
 def test_damaged_ciphertexts_under_users_keys_do_not_reach_the_evaluator(
-    tmp_path: Path, store_url: str, kind: type
+    tmp_path: Path, file_url: str, kind: type
 ) -> None:
-    with open_house(tmp_path / "s", request=SWITCHED, scheme="ckks", url=store_url) as house:
+    with open_house(tmp_path / "s", request=SWITCHED, scheme="ckks", url=file_url) as house:
         guest = house.enrol("a")
         bring_key(guest)
         found = guest.choose(ARMS)
@@ -93,8 +93,8 @@ def test_damaged_ciphertexts_under_users_keys_do_not_reach_the_evaluator(
 
 
 @pytest.mark.ckks
-def test_damaged_keys_do_not_reach_the_evaluator(tmp_path: Path, store_url: str) -> None:
-    with open_house(tmp_path / "s", request=SWITCHED, scheme="ckks", url=store_url) as house:
+def test_damaged_keys_do_not_reach_the_evaluator(tmp_path: Path, file_url: str) -> None:
+    with open_house(tmp_path / "s", request=SWITCHED, scheme="ckks", url=file_url) as house:
         guest = house.enrol("a")
         inward = bring_key(guest)
         enrolment = house.authority.enrolment_of(guest.user.id)
@@ -120,8 +120,8 @@ def test_damaged_keys_do_not_reach_the_evaluator(tmp_path: Path, store_url: str)
         guest.play(toy_rounds(1))
 
 
-def test_whose_key_is_revoked_is_refused_in_the_reader_too(tmp_path: Path, store_url: str) -> None:
-    with open_house(tmp_path / "s", request=SWITCHED, url=store_url) as house:
+def test_whose_key_is_revoked_is_refused_in_the_reader_too(tmp_path: Path, file_url: str) -> None:
+    with open_house(tmp_path / "s", request=SWITCHED, url=file_url) as house:
         guest = house.enrol("a")
         bring_key(guest)
         ask = guest.make_ask(ARMS)

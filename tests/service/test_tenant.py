@@ -27,19 +27,27 @@ from tests.service.tenants import (
     toy_rounds,
     wait_until,
 )
+from tests.sweep import in_soak, sweep
 
 ARMS = [[0.9, 0.1], [-0.3, 0.6]]
 ENGINES = ["simulate", pytest.param("ckks", marks=pytest.mark.ckks)]
 
 
-@pytest.mark.parametrize("scheme", ENGINES)
-@pytest.mark.parametrize("request_", [TOY, CUT_TOY], ids=["whole", "cut"])
+@pytest.mark.parametrize(
+    ("request_", "scheme"),
+    [
+        pytest.param(TOY, "simulate", id="whole-simulate"),
+        pytest.param(CUT_TOY, "simulate", id="cut-simulate"),
+        pytest.param(CUT_TOY, "ckks", marks=pytest.mark.ckks, id="cut-ckks"),
+        in_soak(TOY, "ckks", marks=pytest.mark.ckks, id="whole-ckks"),
+    ],
+)
 def test_tenant_decides_as_the_parties_in_one_process_do(
     tmp_path: Path, store_url: str, request_: PlanRequest, scheme: str
 ) -> None:
     authority = authority_of(request_, scheme=scheme)
     bandit = ReferenceBandit(authority.deployment.settings, authority=authority)
-    rounds = toy_rounds(12)
+    rounds = toy_rounds(sweep(6, long=12))
     wanted = []
     for each in rounds:
         wanted.append(bandit.select(each.contexts))
@@ -47,12 +55,12 @@ def test_tenant_decides_as_the_parties_in_one_process_do(
     with open_house(tmp_path / "s", request=request_, scheme=scheme, url=store_url) as house:
         guest = house.enrol("a")
         assert guest.play(rounds) == wanted
-        assert house.tenant.report()["updates"] == bandit.updates
+        assert house.tenant.report()["updates"] == bandit.updates > 0
         assert house.tenant.round_seconds().within[-1] == len(rounds)
         require_statistics(house, [guest])
 
 
-@pytest.mark.parametrize("scheme", ENGINES)
+@pytest.mark.parametrize("scheme", ["simulate", in_soak("ckks", marks=pytest.mark.ckks)])
 def test_tenant_goes_on_where_it_stopped(tmp_path: Path, store_url: str, scheme: str) -> None:
     with open_house(tmp_path / "s", request=CUT_TOY, scheme=scheme, url=store_url) as house:
         guest = house.enrol("a")
@@ -73,7 +81,7 @@ def test_evaluator_that_is_killed_costs_no_acknowledged_reward(
 ) -> None:
     with open_house(tmp_path / "s", url=store_url) as house:
         guest = house.enrol("a")
-        for turn in range(3):
+        for turn in range(sweep(2, long=3)):
             guest.play(toy_rounds(3, seed=turn))
             os.kill(house.tenant.processes()["evaluator"], signal.SIGKILL)
             wait_until(lambda: house.tenant.state != "serving")
@@ -139,8 +147,8 @@ def test_users_who_ask_at_once_are_all_answered(tmp_path: Path, store_url: str) 
         require_statistics(house, guests)
 
 
-def test_update_is_helped_by_one_user_at_a_time(tmp_path: Path, store_url: str) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+def test_update_is_helped_by_one_user_at_a_time(tmp_path: Path, file_url: str) -> None:
+    with open_house(tmp_path / "s", url=file_url) as house:
         first, second = house.enrol("a"), house.enrol("b")
         found = first.choose(ARMS)
         first.earn(found.round, ARMS[found.arm], 0.5)
@@ -156,8 +164,8 @@ def test_update_is_helped_by_one_user_at_a_time(tmp_path: Path, store_url: str) 
         assert house.tenant.batch == 1
 
 
-def test_message_in_another_users_name_is_forbidden(tmp_path: Path, store_url: str) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+def test_message_in_another_users_name_is_forbidden(tmp_path: Path, file_url: str) -> None:
+    with open_house(tmp_path / "s", url=file_url) as house:
         alice, eve = house.enrol("a"), house.enrol("e")
         ask = alice.make_ask(ARMS)
         with pytest.raises(Forbidden, match="another user"):
@@ -176,8 +184,8 @@ def test_round_of_somebody_else_gets_no_reward(tmp_path: Path, store_url: str) -
         require_statistics(house, [alice])
 
 
-def test_damaged_ciphertext_changes_nothing(tmp_path: Path, store_url: str) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+def test_damaged_ciphertext_changes_nothing(tmp_path: Path, file_url: str) -> None:
+    with open_house(tmp_path / "s", url=file_url) as house:
         guest = house.enrol("a")
         ask = bytearray(guest.make_ask(ARMS))
         ask[len(ask) // 2] ^= 1
@@ -254,13 +262,13 @@ def test_store_of_another_deployment_is_refused(tmp_path: Path, store_url: str) 
         tenant.stop()
 
 
-def test_users_of_a_shared_key_are_not_served(tmp_path: Path, store_url: str) -> None:
+def test_users_of_a_shared_key_are_not_served(tmp_path: Path, file_url: str) -> None:
     from dataclasses import replace
 
     from helba.service.protocol.serverfiles import write_server_files
 
     write_server_files(authority_of(replace(TOY, keys="shared"), scheme="simulate"), tmp_path / "s")
-    with Store(store_url) as store, pytest.raises(Refused, match="share the secret key"):
+    with Store(file_url) as store, pytest.raises(Refused, match="share the secret key"):
         Tenant("main", tmp_path / "s", store=store, allow_insecure=True)
 
 

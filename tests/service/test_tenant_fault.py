@@ -34,9 +34,9 @@ TOKEN = make_token("user")
 
 
 def test_user_who_looks_at_a_task_and_does_nothing_does_not_stop_updates(
-    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+    with open_house(tmp_path / "s", url=file_url) as house:
         idle, second = house.enrol("a"), house.enrol("b")
         monkeypatch.setattr(house.tenant._loop._serving.help, "_seconds", 0.3)
         while not house.tenant.help_wanted:
@@ -142,8 +142,8 @@ def test_lost_answer_is_made_again_once(tmp_path: Path, store_url: str) -> None:
             guest.say(ask, Ask, "ask")
 
 
-def test_one_user_cannot_fill_the_queue(tmp_path: Path, store_url: str) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+def test_one_user_cannot_fill_the_queue(tmp_path: Path, file_url: str) -> None:
+    with open_house(tmp_path / "s", url=file_url) as house:
         guest, other = house.enrol("a"), house.enrol("b")
         asks = [guest.make_ask(ARMS) for _ in range(40)]
 
@@ -190,7 +190,7 @@ def test_rewards_past_the_limit_come_later_and_count_then(
 
 
 def test_user_who_is_revoked_while_it_is_enrolled_is_not_known_afterwards(
-    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writing, held = threading.Event(), threading.Event()
     write = tenant.write_token_hash
@@ -200,7 +200,7 @@ def test_user_who_is_revoked_while_it_is_enrolled_is_not_known_afterwards(
         held.wait(20)
         write(*arguments)
 
-    with open_house(tmp_path / "s", url=store_url) as house:
+    with open_house(tmp_path / "s", url=file_url) as house:
         monkeypatch.setattr(tenant, "write_token_hash", write_late)
         user = house.authority.make_user("a")
         enrolment, token_hash = house.authority.enrolment_of(user.id), hash_token(TOKEN)
@@ -220,8 +220,8 @@ def test_user_who_is_revoked_while_it_is_enrolled_is_not_known_afterwards(
         assert house.tenant.members()["enrolled"] == {}
 
 
-def test_user_who_is_revoked_is_unknown_at_once(tmp_path: Path, store_url: str) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+def test_user_who_is_revoked_is_unknown_at_once(tmp_path: Path, file_url: str) -> None:
+    with open_house(tmp_path / "s", url=file_url) as house:
         guest = house.enrol("a")
         (token_hash,) = house.tenant._users
 
@@ -237,9 +237,9 @@ def test_user_who_is_revoked_is_unknown_at_once(tmp_path: Path, store_url: str) 
 
 
 def test_history_is_looked_up_once_in_some_seconds_and_one_at_a_time(
-    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+    with open_house(tmp_path / "s", url=file_url) as house:
         held, asked = threading.Event(), []
         read = house.tenant._histories._read
 
@@ -270,9 +270,9 @@ def test_history_is_looked_up_once_in_some_seconds_and_one_at_a_time(
 
 
 def test_history_that_could_not_be_read_is_looked_up_again(
-    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+    with open_house(tmp_path / "s", url=file_url) as house:
         read = house.store.history
 
         def fail(*_: object, **__: object) -> None:

@@ -144,9 +144,9 @@ def test_call_that_takes_too_long_is_told_from_an_end() -> None:
 
 
 def test_message_that_takes_the_reader_too_long_is_damaged(
-    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+    with open_house(tmp_path / "s", url=file_url) as house:
         guest = house.enrol("a")
         reader = house.tenant._reader._reader
         assert reader is not None
@@ -158,11 +158,11 @@ def test_message_that_takes_the_reader_too_long_is_damaged(
 
 
 def test_checks_that_wait_for_the_reader_are_limited(
-    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readerlink, "MOST_OF_ONE", 2)
     limits = Limits(most_waiting=3)
-    with open_house(tmp_path / "s", url=store_url, limits=limits) as house:
+    with open_house(tmp_path / "s", url=file_url, limits=limits) as house:
         guest, other = house.enrol("a"), house.enrol("b")
         tenant, held = house.tenant, threading.Event()
 

@@ -91,9 +91,9 @@ def test_memory_that_ends_when_held_rewards_are_added_costs_none_of_them(
 
 @pytest.mark.usefixtures("broken")
 def test_revocation_that_could_not_delete_the_keys_does_so_the_second_time(
-    tmp_path: Path, store_url: str
+    tmp_path: Path, file_url: str
 ) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+    with open_house(tmp_path / "s", url=file_url) as house:
         guest = house.enrol("a")
         (house.folder / "no-disk").touch()
         with pytest.raises(RunFailed):
@@ -133,9 +133,9 @@ def _until_served(action: Callable[[], Any]) -> Any:
 
 
 def test_store_that_is_away_is_asked_once_for_all_asks_of_a_turn(
-    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+    with open_house(tmp_path / "s", url=file_url) as house:
         guests = [house.enrol(f"u{number}") for number in range(4)]
         asks = [guest.make_ask(ARMS) for guest in guests]
         calls: list[str] = []

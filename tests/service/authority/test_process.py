@@ -24,11 +24,12 @@ from helba.service.protocol.tokens import hash_token, read_authority_hash, read_
 from tests.reference.protocol.folders import WORDS
 from tests.service.authority.fakeserver import FakeServer, free_port
 from tests.service.authority.office import ask, new_hash, public_key_of, wait_until
+from tests.sweep import sweep
 
 pytestmark = pytest.mark.slow
 COMMAND = "import sys; from helba.cli.service.authority import app; app(sys.argv[1:])"
 CREATE = ("--create", "toy", "--engine", "simulate")
-WORKERS, KILLS, ENROLMENTS = 3, 3, 8
+WORKERS, KILLS, ENROLMENTS = 3, sweep(2, long=3), sweep(4, long=8)
 
 
 def run(*arguments: object, words: str = WORDS) -> subprocess.Popen[str]:

@@ -221,9 +221,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def open_stage(
-    folder: Path, *, scheme: str, store: str, tenants: Sequence[str]
-) -> Iterator[Stage]:
+def open_stage(folder: Path, *, scheme: str, store: str, tenants: Sequence[str]) -> Iterator[Stage]:
     """A server whose tenants have a history, until the block ends."""
     tenancies = [
         Tenancy(name, folder / name, request=REQUESTS[name], scheme=scheme) for name in tenants

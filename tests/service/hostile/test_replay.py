@@ -49,8 +49,8 @@ def test_bits_of_a_reply_that_comes_again_are_not_counted_again(
         assert state_of(house) == before
 
 
-def test_bits_of_somebody_who_was_not_asked_are_not_counted(tmp_path: Path, store_url: str) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+def test_bits_of_somebody_who_was_not_asked_are_not_counted(tmp_path: Path, file_url: str) -> None:
+    with open_house(tmp_path / "s", url=file_url) as house:
         guest, rogue = Keeping(house, house.enrol("a")), house.enrol("b")
         guest.play(toy_rounds(3))
         before = state_of(house)
@@ -108,9 +108,9 @@ def test_refused_ask_of_somebody_else_does_not_take_a_round(tmp_path: Path, stor
 
 
 def test_share_of_another_exchange_is_refused_and_the_task_stays(
-    tmp_path: Path, store_url: str
+    tmp_path: Path, file_url: str
 ) -> None:
-    with open_house(tmp_path / "s", request=CUT_TOY, url=store_url) as house:
+    with open_house(tmp_path / "s", request=CUT_TOY, url=file_url) as house:
         guest = Keeping(house, house.enrol("a"))
         guest.play(toy_rounds(1))
         old = next(data for data, kind, _ in guest.said if kind is TaskReply)
@@ -126,8 +126,8 @@ def test_share_of_another_exchange_is_refused_and_the_task_stays(
         assert guest.earn(found.round, ARMS[found.arm], 0.5).counted
 
 
-def test_rotation_that_comes_again_leaves_the_reader(tmp_path: Path, store_url: str) -> None:
-    with open_house(tmp_path / "s", url=store_url) as house:
+def test_rotation_that_comes_again_leaves_the_reader(tmp_path: Path, file_url: str) -> None:
+    with open_house(tmp_path / "s", url=file_url) as house:
         guest = house.enrol("a")
         guest.play(toy_rounds(2))
         rotation = house.authority.rotate()

@@ -45,9 +45,7 @@ def run_authority(*, folder: str, port: int, server: str, horizon: int) -> None:
     )
 
 
-def run_server(
-    *, folder: str, port: int, store: str | None, busy_seconds: float | None
-) -> None:
+def run_server(*, folder: str, port: int, store: str | None, busy_seconds: float | None) -> None:
     """Serve the folder."""
     if busy_seconds is not None:
         connection.BUSY_SECONDS = loop.MOST_BACKOFF_SECONDS = busy_seconds

@@ -38,9 +38,7 @@ def test_crowd_meets_no_error_and_every_reward_counts_once(
     monkeypatch.setattr(crowding, "SAMPLE_SECONDS", sweep(0.2, long=1.0))
     users, seconds, alone = sweep((4, 2.5, 0.5), long=(8, 6.0, 3.0))
     setting = Setting(insecure=True)
-    report = run_crowd(
-        tmp_path, setting=setting, users=users, seconds=seconds, alone_seconds=alone
-    )
+    report = run_crowd(tmp_path, setting=setting, users=users, seconds=seconds, alone_seconds=alone)
     report["faults"] = [each for each in report["faults"] if "memory" not in each]  # too short
     assert report["faults"] == []
     assert report["together"]["errors"] == {}
