@@ -11,6 +11,8 @@
         ├── LevelsExhausted  no level is left for it: refresh first, or plan more depth
         ├── MissingKey       the evaluation keys do not hold what it needs
         ├── OutOfRange       a value would wrap around the modulus
+        ├── SessionSpent     a garbling session has had all its openings: make a new one
+        ├── NoRoom           the openings that wait take all the memory they may: end some
         ├── WrongVector      operands of different slots, schemes, keys or parameters
         └── DamagedData      bytes that are no ciphertext or key of these parameters
 
@@ -76,6 +78,14 @@ class MissingKey(EngineError):
 
 class OutOfRange(EngineError):
     """A value would wrap around the modulus. Only the simulator can notice."""
+
+
+class SessionSpent(EngineError):
+    """A garbling session has had all its openings: make a new one."""
+
+
+class NoRoom(EngineError):
+    """The openings that wait take all the memory that they may: end some."""
 
 
 class WrongVector(EngineError):

@@ -16,6 +16,7 @@ APP: Any = get_command(app)
 
 # Options of other programs that pages mention.
 FOREIGN = {"--delete", "--exclude", "--upgrade", "--strict"}
+SIMULATION = {"--keep", "--messages", "--minutes", "--replay"}  # of `python -m tests.simulation`
 PROMPT = re.compile(r"^(?:\w*\$ +)?(helba .*)$")
 
 
@@ -78,7 +79,7 @@ def test_commands_that_page_mentions_parse(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_options_that_page_mentions_exist(page: Path) -> None:
-    known = all_options(APP) | FOREIGN
+    known = all_options(APP) | FOREIGN | SIMULATION
     used = {
         option
         for span in spans_of(page)

@@ -240,6 +240,8 @@ def test_steps_of_an_update_are_those_of_the_plan():
     assert isinstance(reply_of(opener, message), Reopened)
     for step in ("", "newton 0", "newton 99", "newton -1", "newton x", "check", "Design"):
         assert is_abort(reply_of(opener, replace(message, step=step))), step
+    for step in ("newton 01", "newton ²", "newton \N{ARABIC-INDIC DIGIT ONE}", "newton 1 "):
+        assert is_abort(reply_of(opener, replace(message, step=step))), step
     assert is_abort(reply_of(opener, replace(message, openings=message.openings * 2)))
     assert is_abort(reply_of(opener, replace(message, openings=())))
 

@@ -591,6 +591,36 @@ def test_verdict_with_the_bits_of_another_circuit_is_refused():
     world.check_sums()
 
 
+def test_session_that_is_used_up_is_followed_by_another(opener, monkeypatch):
+    monkeypatch.setattr("helba.garbling.session.MAX_OPENINGS", 6)
+    world = make_world(opener)
+    (member,) = world.users
+    rng = np.random.default_rng(4)
+    for _ in range(15):
+        contexts = draw_contexts(rng, world.deployment.settings)
+        assert world.recommend(member, contexts) == world.best(contexts)
+    world.learn(member, rng, count=3)
+    world.check_sums()
+    assert world.status().abandoned <= 6
+
+
+def test_openings_that_the_server_gave_up_make_room_for_new_ones(monkeypatch):
+    """The opener is not told that a conversation was given up: its labels wait."""
+    monkeypatch.setattr("helba.garbling.session.MAX_WAITING_BYTES", 40_000)
+    world = make_world("authority")
+    (member,) = world.users
+    contexts = draw_contexts(np.random.default_rng(6), world.deployment.settings)
+    world.rules.append(lose("Tables", times=20))
+    name = world.ask(member, contexts)
+    for _ in range(20):
+        world.settle()
+        (task,) = (each.name for each in world.conversations)
+        world.abandon(task, reason="nothing came back")
+    world.settle()
+    assert member.arms[name] == world.best(contexts)
+    assert 0 < len(world.helper.opener._tasks) < 20
+
+
 def test_acceptance_of_an_earlier_offer_is_ignored(opener):
     world = make_world(opener)
     (member,) = world.users

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from helba.errors import DamagedData
-from helba.server.snapshot import load_state
+from helba.learning.exchange import Stack
+from helba.server.snapshot import dump_state, load_state
 from tests.parties.cheating import deliver_flight, post_report, shifted
 from tests.parties.world import (
     World,
@@ -249,6 +250,27 @@ def test_states_with_a_right_digest_are_read_or_damaged_data(scene):
         except DamagedData:
             refused += 1
     assert refused > 200  # every one that is cut
+
+
+def test_stored_reports_and_models_that_do_not_fit_are_refused():
+    world = make_world("authority")
+    world.rules.append(hold("Verdict", []))
+    world.report(world.users[0], (0.5, 0.1), 1.0)
+    world.settle()
+    state = world.server.state
+    ((name, row),) = state.rows.items()
+    told = {"deployment": world.deployment, "public_key": world.authority.public_key}
+    learned = state.learned
+    wrong = [
+        {"rows": {name: replace(row, shares=row.shares[:-1])}},
+        {"rows": {bytes(16): row}},
+        {"names": {}},
+        {"learned": replace(learned, design=Stack({}))},
+    ]
+    assert load_state(dump_state(state, **told), **told).rows.keys() == {name}
+    for changes in wrong:
+        with pytest.raises(DamagedData):
+            load_state(dump_state(replace(state, **changes), **told), **told)
 
 
 def test_state_of_another_deployment_or_key_is_refused(scene):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from helba.errors import InvalidInput
@@ -41,6 +43,25 @@ def test_parameters_without_security_come_from_one_place_only():
     with pytest.raises(InvalidInput, match="security"):
         RingParameters(ring_dim=512, security=None)
     assert insecure_parameters(10).security is None
+
+
+def test_insecure_parameters_take_no_label_of_security():
+    small = insecure_parameters(9)
+    for changes in ({"security": 128}, {"ring_dim": 1024}, {}):
+        with pytest.raises(InvalidInput):
+            replace(small, **changes)
+    with pytest.raises(InvalidInput, match="ring_dim"):
+        RingParameters(ring_dim=512, security=128, _insecure=True)
+
+
+@pytest.mark.ckks
+def test_openfhe_is_not_opened_with_a_label_that_was_put_on_later():
+    from helba.ring.ckks.context import open_context
+
+    forged = insecure_parameters(9)
+    object.__setattr__(forged, "security", 128)
+    with pytest.raises(InvalidInput, match="ring_dim"):
+        open_context(forged)
 
 
 def test_fingerprints_tell_rings_apart():

@@ -117,7 +117,7 @@ def test_calls_within_calls_wait_for_no_helper(thread):
 @pytest.mark.ckks
 def test_caller_does_all_of_it_while_helpers_are_late(thread, monkeypatch):
     monkeypatch.setattr(thread, "_helpers", [])
-    monkeypatch.setattr(thread, "_help", lambda: None)
+    monkeypatch.setattr(thread, "_help", lambda offers: None)  # noqa: ARG005
     monkeypatch.setattr(thread, "_offers", SimpleQueue())
     assert thread.run_all([lambda: 1, lambda: 2]) == [1, 2]
 

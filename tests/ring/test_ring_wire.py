@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helba.errors import DamagedData, InvalidInput
+from helba.errors import DamagedData, InvalidInput, WrongVector
 from helba.lab.plan.cost import ciphertext_bytes, opening_bytes
 from helba.ring import (
     EvaluationKey,
@@ -285,6 +285,34 @@ def test_share_whose_claimed_noise_leaves_no_room_is_refused(parties):
     forged = dump_ciphertext(replace(share, noise=1e300), backend=engine_of(parties))
     with pytest.raises(DamagedData, match="do not fit its primes"):
         load_ciphertext(forged, public_key=parties.keys.public)
+
+
+CLAIMS = ("noise", "computed", "failure", "scale")
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_reply_that_claims_other_bounds_is_refused_and_costs_no_mask(parties, claim):
+    low = parties.ring.drop(encrypt(parties)[1], primes=2)
+    opening, mask = parties.ring.open(low, places=[0])
+    opened = parties.opener.receive(opening, places=[0])
+    moved = Rearrangement([Move([0], [0])], scale=1.0)
+    (reply,) = parties.opener.reopen([(opened, moved)])
+    forged = replace(reply, **{claim: 2.0 * getattr(reply, claim) + 2.0**-30})
+    with pytest.raises(WrongVector, match="the opener's encryption"):
+        parties.ring.reopen(mask, [forged], rearrangements=[moved])
+    parties.ring.reopen(mask, [reply], rearrangements=[moved])
+
+
+@pytest.mark.parametrize("claim", CLAIMS[:3])
+def test_pads_that_claim_other_bounds_are_refused(parties, claim):
+    (pads,) = parties.opener.encrypt_pads(
+        [(np.array([5], dtype=object), np.array([0]))], multiple=1, scale=1.0
+    )
+    told = {"places": [0], "multiple": 1, "peak": 8.0}
+    parties.ring.add_shares(pads, [7], **told)
+    forged = replace(pads, **{claim: 2.0 * getattr(pads, claim) + 2.0**-30})
+    with pytest.raises(WrongVector, match="encryption of pads"):
+        parties.ring.add_shares(forged, [7], **told)
 
 
 @pytest.mark.ckks

@@ -21,7 +21,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from helba.errors import DamagedData, EngineError, InvalidInput, Refused
+from helba.errors import (
+    DamagedData,
+    EngineError,
+    InvalidInput,
+    NoRoom,
+    Refused,
+    SessionSpent,
+)
 from helba.garbling.base_transfer import BaseReceiver, send_seeds
 from helba.garbling.circuits.circuit import Bits, Circuit, Shares
 from helba.garbling.confidential import Confidential, ProcessBound
@@ -122,7 +129,7 @@ class Session(ProcessBound):
         """Keep an opening until its next message."""
         waiting = [opening, *self._openings.values()]
         if sum(each.labels.nbytes for each in waiting) > MAX_WAITING_BYTES:
-            raise EngineError(
+            raise NoRoom(
                 f"expected at most {MAX_WAITING_BYTES >> 20} MiB of openings that wait, got more: "
                 "abandon some"
             )
@@ -132,7 +139,7 @@ class Session(ProcessBound):
         if nonce in self._nonces:
             raise Refused("expected a new nonce, got one that this session has used")
         if len(self._nonces) >= MAX_OPENINGS:
-            raise EngineError(
+            raise SessionSpent(
                 f"expected at most {MAX_OPENINGS} openings, got one more: make a new session"
             )
         self._nonces.add(nonce)

@@ -14,7 +14,8 @@ Server and opener each derive it from the plan and the same few counts (`UpdateT
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -42,10 +43,10 @@ class UpdatePlan(UpdateCertificate):
         return self._exchanges[step]
 
     def _make_exchanges(self, step: str) -> Exchanges:
-        name, _, number = step.partition(" ")
-        if name == "newton" and number.isdigit() and 1 <= int(number) < self.steps:
-            return self._newton(int(number))
-        makers = {
+        makers: dict[str, Callable[[], Exchanges]] = {
+            f"newton {number}": partial(self._newton, number) for number in range(1, self.steps)
+        }
+        makers |= {
             "design": self._design,
             "product": self._product,
             "inverse": self._inverse,

@@ -18,8 +18,8 @@ from typing import Any
 import nacl.public
 import numpy as np
 
-from helba.errors import DamagedData, HelbaError, InvalidInput, Refused
-from helba.garbling import EvaluatorSession, ReturnedMessage
+from helba.errors import DamagedData, HelbaError, InvalidInput, NoRoom, Refused, SessionSpent
+from helba.garbling import Circuit, EvaluatorSession, ReturnedMessage, TransferMessage
 from helba.garbling.circuits.circuit import Bits
 from helba.learning.exchange import reopen_shares
 from helba.opener.state import Noted, OpenerState, VerdictsBegun
@@ -234,9 +234,25 @@ class OpenerParty:
             noisy = self._opener.add_noise(share, deviation=deviation) if deviation else share
             opened.append(noisy.modulo(bits=comparison.bits))
         shares = self._shares(task, opened)
-        transfer = self._require_session().begin(comparison.circuit, shares=shares)
+        transfer = self._begin(comparison.circuit, shares)
         task.opening = transfer.name
         return Transfer(task=message.task, work=work, transfer=transfer)
+
+    def _begin(self, circuit: Circuit, shares: list[Any]) -> TransferMessage:
+        """Begin an opening; where labels leave no room for it, the oldest tasks that wait go.
+
+        The server has given those up, or begins them again.
+        """
+        try:
+            return self._require_session().begin(circuit, shares=shares)
+        except SessionSpent as error:
+            raise _UnknownSession(str(error)) from None
+        except NoRoom:
+            oldest = next((name for name, each in self._tasks.items() if each.opening), None)
+            if oldest is None:
+                raise
+            self._drop(oldest)
+            return self._begin(circuit, shares)
 
     def _shares(self, task: _Task, opened: list[Any]) -> list[Any]:
         """This party's shares, for each group of the circuit."""
@@ -312,7 +328,7 @@ class OpenerParty:
 
 
 class _UnknownSession(DamagedData):
-    """There is no garbling session, as after a restart."""
+    """There is no garbling session, as after a restart, or it is used up."""
 
 
 def _shows_range(work: Work) -> bool:

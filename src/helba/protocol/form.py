@@ -1,7 +1,8 @@
 """Forms of values as bytes, and the reader that takes them off a message or a stored state.
 
-    int  4 bytes      float  8 bytes      bool  a byte, 0 or 1      X | None  a bool, then the X
+    int, float  8 bytes      bool  a byte, 0 or 1      X | None  a bool, then the X
     bytes, ciphertext, shares: their length, then they      tuple, mapping: how many, then they
+    lengths and how many: 4 bytes
 
 A dataclass is its fields, in their order. What cannot be read is `DamagedData`, or what the class
 raises for fields that make no sense.
@@ -26,6 +27,7 @@ from helba.ring.wire import dump_ciphertext, load_ciphertext
 
 MOST_PARTS = 1 << 16  # of a tuple
 _FLOAT = struct.Struct("<d")
+_INTEGER = struct.Struct("<Q")
 
 
 class Reader:
@@ -49,7 +51,7 @@ class Reader:
         return bytes(self.take(len(self._view)))
 
     def number(self) -> int:
-        """Take a whole number."""
+        """Take a length, or how many there are."""
         return int.from_bytes(self.take(4), "little")
 
     def flag(self) -> bool:
@@ -147,7 +149,7 @@ def _mapping(key: Form, value: Form) -> Form:
 
 
 _FORMS: dict[Any, Form] = {
-    int: Form(_dump_number, Reader.number),
+    int: Form(_INTEGER.pack, lambda reader: _INTEGER.unpack(reader.take(_INTEGER.size))[0]),
     float: Form(_FLOAT.pack, lambda reader: _FLOAT.unpack(reader.take(_FLOAT.size))[0]),
     bool: Form(lambda value: bytes([value]), Reader.flag),
     bytes: Form(_frame, lambda reader: bytes(reader.part())),

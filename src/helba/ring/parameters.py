@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass
 from functools import cache, cached_property
 from typing import ClassVar
 
@@ -38,7 +38,7 @@ class RingParameters:
 
     ring_dim: int
     security: int | None
-    _insecure: bool = field(default=False, repr=False, compare=False)
+    _insecure: InitVar[bool] = False
 
     # From 56 bits on OpenFHE takes two primes for P. Two primes carry a share: with 95 bits or more
     # a message of 2^54 wraps around with probability 2^-40 at most.
@@ -46,8 +46,8 @@ class RingParameters:
     middle_bits: ClassVar[int] = 49
     log2_qp: ClassVar[int] = first_bits + 2 * middle_bits + EXCESS_BITS + AUXILIARY_BITS
 
-    def __post_init__(self) -> None:
-        if self._insecure:
+    def __post_init__(self, _insecure: bool) -> None:
+        if _insecure and self.security is None:
             return
         if self.security is None:
             raise InvalidInput("security", None, "one of 128, 192, 256")

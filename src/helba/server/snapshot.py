@@ -42,4 +42,11 @@ def load_state(data: bytes, *, deployment: SharesDeployment, public_key: PublicK
     except InvalidInput as problem:
         raise DamagedData(f"the state makes no sense: {problem}") from problem
     reader.require_end()
+    numbers = deployment.settings.dim + 1
+    for name, row in state.rows.items():
+        if name != row.name or name not in state.names or len(row.shares) != numbers:
+            raise DamagedData("a stored report is not one of this deployment")
+    learned = state.learned
+    if not (learned.rows.parts and learned.columns.parts and learned.design.parts):
+        raise DamagedData("a matrix of the model is missing")
     return state

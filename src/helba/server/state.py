@@ -124,7 +124,8 @@ class Folded:
     def apply(self, state: ServerState) -> None:
         """Put the new sum in place of the old one, and remove the rows."""
         for name in self.names:
-            state.rows.pop(name, None)
+            if name in state.names:  # a stored report, whose row goes: it is summed once
+                del state.rows[name]
             state.names[name] = None
         state.growth = self.growth
 

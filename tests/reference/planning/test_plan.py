@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from helba.errors import InvalidInput
+from helba.numerics.inverse import plan_warm_start
 from helba.reference.circuits.algebra.estimate import compute_estimate, refine_estimate
 from helba.reference.circuits.algebra.inverse import invert_warm
 from helba.reference.circuits.comparison.argmax import Rider, comparison_steps
@@ -295,6 +296,10 @@ def test_bootstrapped_update_keeps_its_certificates(scheme, fields):
     certificate = plan.certificates["inverse"]
     low, high = certificate.interval
     matrix, response = encrypt(matrices.pack(V)), encrypt(matrices.pack_by_row(g))
+    warm = plan_warm_start(
+        low=low, high=high, error=certificate.error, noise=accuracy.inverse_noise
+    )
+    assert warm.steps == plan.newton_steps
     inverse = invert_warm(
         engine,
         matrix=matrix,
@@ -304,7 +309,7 @@ def test_bootstrapped_update_keeps_its_certificates(scheme, fields):
         high=high,
         error=certificate.error,
         noise=accuracy.inverse_noise,
-        piece_levels=2 * accuracy.inverse_noise.cut(plan.newton_steps + 1),
+        piece_levels=2 * warm.piece,
         bound=bounds.newton,
         refresh=renew,
     )

@@ -225,7 +225,9 @@ class CkksBackend(Backend):
             turned = tag in maps.GetAllEvalAutomorphismKeys()
             indices = list(maps.GetExistingEvalAutomorphismKeyIndices(tag)) if turned else []
             if automorphism is not None and indices != [automorphism]:
-                raise DamagedData("an evaluation key of this name has another automorphism")
+                raise DamagedData(
+                    "an evaluation key of this name has another automorphism, or none"
+                )
             held = self.dump("evaluation key", tag, primes=PRIMES, automorphism=automorphism)
             if held != data:
                 raise DamagedData("an evaluation key of this name is in use, and it is another one")

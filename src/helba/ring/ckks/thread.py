@@ -24,6 +24,7 @@ _Result = TypeVar("_Result")
 _threads = 1
 _busy = threading.local()
 _helpers: list[threading.Thread] = []
+_starting = threading.Lock()  # one caller at a time starts helpers
 _offers: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
 
@@ -90,24 +91,24 @@ def run_all(calls: Sequence[Callable[[], _Result]]) -> list[_Result]:
 
 def _offer(work: Callable[[], None], *, count: int) -> None:
     """Offer work to so many helpers, or to those that there are."""
-    with suppress(RuntimeError):  # no more threads are to be had
+    with _starting, suppress(RuntimeError):  # no more threads are to be had
         while len(_helpers) < count:
-            helper = threading.Thread(target=_help, name="helba-ring", daemon=True)
+            helper = threading.Thread(target=_help, args=(_offers,), name="helba-ring", daemon=True)
             helper.start()
             _helpers.append(helper)
     for _ in _helpers[:count]:
         _offers.put(work)
 
 
-def _help() -> None:
+def _help(offers: SimpleQueue[Callable[[], None]]) -> None:
     while True:
-        _offers.get()()
+        offers.get()()
 
 
 def _forget_helpers() -> None:
     """Begin anew in a forked child, where no helper lives on."""
-    global _offers
-    _offers = SimpleQueue()
+    global _offers, _starting
+    _offers, _starting = SimpleQueue(), threading.Lock()
     _helpers.clear()
 
 
