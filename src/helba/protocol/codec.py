@@ -29,7 +29,7 @@ from helba.learning.update import TestTerms
 from helba.learning.update_certificate import UpdateTerms
 from helba.protocol.box import BOX_BYTES, pack_bits, sealed_bytes
 from helba.protocol.deployment import SharesDeployment
-from helba.protocol.form import Form, Reader, make_form
+from helba.protocol.form import Form, Reader, dump_number, make_form
 from helba.protocol.message import ID_BYTES, SIGN_SEED_BYTES, Message, Shared, Work
 from helba.ring import Ciphertext, Opening, PublicKey
 from helba.ring.sharing.pad import dump_shares, load_shares
@@ -117,7 +117,7 @@ class Codec:
             "step": _text(STEP_BYTES),
             "features": self._shares_or(make(tuple[Ciphertext, ...]), count=deployment.numbers),
             "report": self._shares_or(report, count=deployment.settings.dim + 1),
-            "batch": make(int),
+            "batch": Form(dump_number, Reader.number),
             "decoding": Form(pack_bits, lambda reader: reader.bits(name_bits(arms))),
             "sealed": Form(bytes, lambda reader: reader.rest(half if shared else 0)),
             "halves": Form(self._parts.dump, partial(self._load_halves, size=half)),

@@ -51,7 +51,7 @@ class Reader:
         return bytes(self.take(len(self._view)))
 
     def number(self) -> int:
-        """Take a length, or how many there are."""
+        """Take what `dump_number` wrote."""
         return int.from_bytes(self.take(4), "little")
 
     def flag(self) -> bool:
@@ -100,12 +100,13 @@ def make_form(kind: Any, *, public_key: PublicKey) -> Form:
     return combine(*(make(each) for each in get_args(kind) if each is not ...))
 
 
-def _dump_number(number: int) -> bytes:
+def dump_number(number: int) -> bytes:
+    """Return a length, how many there are, or another number below 2^32."""
     return number.to_bytes(4, "little")
 
 
 def _frame(part: bytes) -> bytes:
-    return _dump_number(len(part)) + part
+    return dump_number(len(part)) + part
 
 
 def _load_shares(reader: Reader) -> Any:
@@ -134,13 +135,13 @@ def _tuple(form: Form) -> Form:
             raise DamagedData(f"a message has at most {MOST_PARTS} parts")
         return tuple(form.load(reader) for _ in range(count))
 
-    return Form(lambda values: b"".join([_dump_number(len(values)), *map(form.dump, values)]), load)
+    return Form(lambda values: b"".join([dump_number(len(values)), *map(form.dump, values)]), load)
 
 
 def _mapping(key: Form, value: Form) -> Form:
     def dump(found: Any) -> bytes:
         pairs = [key.dump(name) + value.dump(each) for name, each in found.items()]
-        return _dump_number(len(pairs)) + b"".join(pairs)
+        return dump_number(len(pairs)) + b"".join(pairs)
 
     return Form(
         dump,
