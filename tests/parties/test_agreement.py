@@ -21,6 +21,7 @@ from tests.parties.world import (
     make_deployment,
     make_settings,
 )
+from tests.sweep import in_soak, sweep
 
 FEW_UNITS = 16  # of the grid, in an entry of the model; one or two below d = 16
 
@@ -243,7 +244,7 @@ def test_answers_are_exact_at_higher_security(opener, security):
 @pytest.mark.slow
 @pytest.mark.ckks
 @pytest.mark.parametrize("opener", OPENERS)
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, in_soak(1), in_soak(2)])
 def test_toy_problem_agrees_with_the_twin_on_openfhe(opener, seed):
     problem = make_problem("toy", seed=seed)
     settings = make_settings(
@@ -268,8 +269,8 @@ def test_toy_problem_agrees_with_the_twin_on_openfhe(opener, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("opener", OPENERS)
-def test_thousands_of_simulated_rounds_agree_with_the_twin(opener):
-    rounds = 1_500
+def test_simulated_rounds_agree_with_the_twin(opener):
+    rounds = sweep(300, long=10_000)
     problem = make_problem("synthetic", dim=8, arms=8, seed=3)
     settings = make_settings(
         8, 8, horizon=rounds, reward_max=problem.reward_max, growth=0.1, schedule="trace"
