@@ -27,6 +27,7 @@ from tests.parties.world import (
     make_settings,
     unanswered,
 )
+from tests.sweep import sweep
 
 SETTINGS = make_settings(2, 3)
 
@@ -245,15 +246,62 @@ def test_encrypted_bandit_goes_on_with_what_it_learned(opener):
     assert bandit.regret_bound() is None
 
 
-def test_horizon_that_the_plan_has_no_room_for_says_how_far_it_goes():
+def test_encrypted_bandit_that_reached_its_horizon_warns_and_names_the_way_on(opener):
+    settings = make_settings(2, 3, horizon=2)
+    bandit = EncryptedBandit(settings, deployment=make_deployment(settings, opener=opener))
+    rng = np.random.default_rng(8)
+    contexts = draw_contexts(rng, settings)
+    for _ in range(2):
+        bandit.update(contexts[bandit.select(contexts)], 0.1)
+    with pytest.warns(HorizonWarning, match=r"policy.extend\(horizon=4\)"):
+        arm = bandit.select(contexts)
+    with pytest.raises(RunFailed, match="extend it to go on"):
+        bandit.update(contexts[arm], 0.1)
+    bandit.extend(4)
+    bandit.update(contexts[arm], 0.1)
+    assert bandit.server.state.samples == 3
+
+
+def test_refused_extension_changes_nothing(opener):
+    settings = make_settings(2, 3, horizon=4)
+    bandit = EncryptedBandit(settings, deployment=make_deployment(settings, opener=opener))
+    deployment = bandit.deployment
+    with pytest.raises(InvalidInput, match="at most 1024"):
+        bandit.extend(10**9)
+    assert bandit.settings.horizon == 4
+    assert bandit.deployment is deployment
+    bandit.extend(8)
+    assert bandit.settings.horizon == bandit.deployment.settings.horizon == 8
+
+
+def test_horizon_may_become_256_times_that_of_the_scales():
     deployment = make_deployment(SETTINGS)
-    with pytest.raises(InvalidInput, match=r"at most \d+: beyond it") as refused:
-        deployment.extended(10**9)
-    most = int(str(refused.value).split("at most ")[1].split(":")[0])
-    plan = deployment.extended(most).plan
-    assert (plan.design_scale, plan.response_scale) == (
-        deployment.plan.design_scale,
-        deployment.plan.response_scale,
-    )
-    with pytest.raises(InvalidInput):
-        deployment.extended(most + 1)
+    horizon = SETTINGS.horizon
+    for longer in (2 * horizon, 256 * horizon):
+        deployment = deployment.extended(longer)
+        assert deployment.settings.horizon == longer
+        first = make_deployment(SETTINGS).plan
+        assert deployment.plan.design_scale == first.design_scale
+        assert deployment.plan.response_scale == first.response_scale
+    with pytest.raises(InvalidInput, match=f"at most {256 * horizon}"):
+        deployment.extended(256 * horizon + 1)
+
+
+@pytest.mark.slow
+def test_bandit_that_was_extended_far_plays_on_as_its_twin(opener):
+    settings = make_settings(2, 3, horizon=8, growth=0.2)
+    bandit = EncryptedBandit(settings, deployment=make_deployment(settings, opener=opener))
+    bandit.extend(256 * 8)
+    twin, rng = GridTwin(bandit.deployment.plan), np.random.default_rng(9)
+    for _ in range(sweep(300, long=256 * 8)):
+        contexts = draw_contexts(rng, settings)
+        arm = bandit.select(contexts)
+        assert not twin.decide(contexts, arm=arm).missed
+        report, before = draw_report(rng, settings), bandit.updates
+        bandit.update(*report)
+        twin.learn(*report)
+        if bandit.updates > before:
+            twin.follow(bandit.server.state.adopted)
+    assert bandit.updates > 10
+    assert bandit.server.state.failure < 2.0**-20
+    assert bandit.server.state.rejected == 0

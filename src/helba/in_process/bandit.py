@@ -90,8 +90,8 @@ class EncryptedBandit(Policy):
         The model keeps the weights of the old horizon until the next update, so there is no bound
         of the regret from here on.
         """
-        super().extend(horizon)
         self.parties.extend(horizon)
+        super().extend(horizon)
         self.client = self.parties.join()
         self._certified.bounded = False
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from helba.bandits.radius import confidence_radius, quadratic_weight
 from helba.bandits.settings import Settings
-from helba.errors import InvalidInput, require_choice
+from helba.errors import InvalidInput, require_choice, require_whole
 from helba.garbling.circuits.argmax import MAX_ARMS
 from helba.learning.layout import Arrangement, MatrixProduct
 from helba.learning.number import Rounding
@@ -48,6 +48,7 @@ CONTEXT_BITS = range(16, 9, -1)
 INVERSE_ERROR = 5e-3  # ||V^(1/2) A V^(1/2) - I|| that an update aims at
 TEST_SCALE = 2.0**52
 COARSEST_TEST = 0.25  # of C
+MOST_EXTENSION = 256  # times the horizon that scales are made for
 MOST_DIM = 64
 MOST_RATIO = 1e9  # L^2/lambda: past it, or its inverse, doubles leave nothing of one of the two
 
@@ -81,24 +82,23 @@ class SharesPlan(ReportPlan):
     """Everything public that server, opener and users agree on; made by `make_shares_plan`."""
 
     grid: Grid
+    scaled_for: int | None = None
+
+    @property
+    def scale_horizon(self) -> int:
+        """The horizon that the scales of sums are made for: that of the plan's first version."""
+        return self.settings.horizon if self.scaled_for is None else self.scaled_for
 
     def extended(self, horizon: int) -> SharesPlan:
-        """Return the plan with a longer horizon, if sums and models keep their scales with it."""
+        """Return the plan with a longer horizon; sums and models go on with their scales.
 
-        def outgrown(length: int) -> bool:
-            longer = self._reaching(length)
-            scales = longer.design_scale, longer.response_scale
-            return scales != (self.design_scale, self.response_scale)
-
-        if outgrown(horizon):
-            now = self.settings.horizon
-            most = bisect_left(range(horizon), True, lo=now + 1, key=outgrown) - 1
-            allowed = f"at most {most}: beyond it this plan's sums have no room, begin anew"
-            raise InvalidInput("horizon", horizon, allowed)
-        return self._reaching(horizon)
-
-    def _reaching(self, horizon: int) -> SharesPlan:
-        return replace(self, settings=replace(self.settings, horizon=horizon))
+        What is reopened is larger then, by as much as the horizon is longer, and its shares go
+        around the modulus with a probability that is larger by as much.
+        """
+        most = MOST_EXTENSION * self.scale_horizon
+        require_whole("horizon", horizon, least=self.settings.horizon + 1, most=most)
+        settings = replace(self.settings, horizon=horizon)
+        return replace(self, settings=settings, scaled_for=self.scale_horizon)
 
     # -- layouts
 
@@ -136,14 +136,14 @@ class SharesPlan(ReportPlan):
     def design_scale(self) -> float:
         """The scale of V/lambda: M = V X of the horizon must be reopened."""
         trace = self.settings.trace_threshold + self.ratio
-        reach = math.sqrt(self.condition(self.settings.horizon)) * (1.0 + INVERSE_ERROR + trace)
+        reach = math.sqrt(self.condition(self.scale_horizon)) * (1.0 + INVERSE_ERROR + trace)
         bits = LOG2_REOPENED + math.log2(self.parameters.moduli[2]) - math.log2(INVERSE_SCALE)
         return math.ldexp(1.0, math.floor(min(MOST_LOG2_DESIGN_SCALE, bits - math.log2(reach))))
 
     @cached_property
     def response_scale(self) -> float:
         """The scale of g/(r_max L): all of it is reopened with every update."""
-        bits = LOG2_REOPENED + 6.0 - math.log2(self.settings.horizon)
+        bits = LOG2_REOPENED + 6.0 - math.log2(self.scale_horizon)
         return math.ldexp(1.0, math.floor(min(MOST_LOG2_RESIDUE_SCALE, bits)))
 
     # -- updates

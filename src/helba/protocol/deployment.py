@@ -98,7 +98,8 @@ class SharesDeployment:
     def digest(self) -> bytes:
         """Sixteen bytes that name the deployment; they go into every sealed text."""
         plan = self.plan
-        chosen = (plan.rounding, plan.lanes, plan.score_bits, plan.grid, PLAN_VERSION)
+        scales = (plan.scale_horizon, PLAN_VERSION)
+        chosen = (plan.rounding, plan.lanes, plan.score_bits, plan.grid, *scales)
         shared = (asdict(plan.settings), plan.opener, plan.parameters.fingerprint, self.engine)
         text = repr((shared, chosen))
         return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -52,7 +52,7 @@ class Reports:
         deployment, state, body = self._deployment, self._state, report.report
         horizon, dim = deployment.settings.horizon, deployment.settings.dim
         if state.samples + len(state.rows) >= horizon:
-            return f"the horizon of {horizon} reports is reached"
+            return f"the horizon of {horizon} reports is reached: extend it to go on"
         if deployment.plan.opener == "authority":
             if not isinstance(body, Shared) or len(body.shares) != dim + 1:
                 return f"expected {dim + 1} shares and a sealed seed"
