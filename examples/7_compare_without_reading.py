@@ -11,8 +11,9 @@ import numpy as np
 
 from helba.garbling import EvaluatorSession, GarblerSession, build_argmax, combine, read_indices
 from helba.learning.layout import InnerProducts
-from helba.ring import Bound, Opener, Ring, choose_parameters, make_keys
+from helba.ring import Bound, Ring, choose_parameters
 from helba.ring.grid import choose_grid
+from helba.ring.secret import Opener, make_keys
 
 ARMS, FEATURES, BITS = 3, 4, 40
 

@@ -26,7 +26,6 @@ from helba.learning.exchange import (
     Stack,
     Steps,
     open_stack,
-    reopen_shares,
     take_replies,
 )
 from helba.learning.layout import Arrangement
@@ -50,17 +49,10 @@ from helba.learning.update import (
 )
 from helba.learning.update_certificate import UpdateTerms
 from helba.learning.update_plan import UpdatePlan
-from helba.ring import (
-    DEVIATIONS,
-    Ciphertext,
-    Opener,
-    Recipient,
-    Ring,
-    insecure_parameters,
-    make_keys,
-    make_reencryption_key,
-)
+from helba.opener.reopening import reopen_shares
+from helba.ring import DEVIATIONS, Ciphertext, Recipient, Ring, insecure_parameters
 from helba.ring.noise import encryption_noise
+from helba.ring.secret import Opener, make_keys, make_reencryption_key
 from helba.ring.sharing.pad import draw_seed, expand_pad, split
 from tests.garbling.parties import evaluate_clear
 

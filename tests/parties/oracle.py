@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from helba.learning.plan import SharesPlan
-from helba.ring import Opener
+from helba.ring.secret import Opener
 from helba.server.state import ServerState
 
 

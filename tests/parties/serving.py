@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PARTIES = ("helba.opener.opener", "helba.user.user", "helba.authority.authority")
+# What a server's process does without: other parties, and all code for secret keys.
+ELSEWHERE = ("helba.opener", "helba.user", "helba.authority", "helba.ring.secret")
 
 
 def make_deployment(opener: str) -> Any:
@@ -94,15 +95,16 @@ def serve(connection: Any, folder: str, opener: str) -> None:
 
 def pry(server: Any, files: Path, public: Any) -> dict[str, Any]:
     """Look for a secret key in everything that the process can reach."""
+    loaded = [name for name in ELSEWHERE if name in sys.modules]
     from helba.errors import HelbaError
-    from helba.ring import Opener, SecretKey, make_keys
-    from helba.ring.wire import load_secret_key
+    from helba.ring.secret import Opener, SecretKey, make_keys
+    from helba.ring.secret.wire import load_secret_key
 
     gc.collect()
     found = {
         "secret_keys": sum(isinstance(each, SecretKey) for each in gc.get_objects()),
         "openers": sum(isinstance(each, Opener) for each in gc.get_objects()),
-        "parties": [name for name in PARTIES if name in sys.modules],
+        "loaded": loaded,
     }
 
     def attempt(data: bytes) -> str:
@@ -128,8 +130,9 @@ def open_(connection: Any, folder: str) -> None:
 
     from helba.opener.opener import OpenerParty
     from helba.protocol.codec import Codec
-    from helba.ring import Opener
-    from helba.ring.wire import load_public_key, load_secret_key
+    from helba.ring.secret import Opener
+    from helba.ring.secret.wire import load_secret_key
+    from helba.ring.wire import load_public_key
 
     deployment, files = make_deployment("authority"), Path(folder)
     public = load_public_key((files / "public").read_bytes(), parameters=deployment.plan.parameters)

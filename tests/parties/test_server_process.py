@@ -16,7 +16,8 @@ from scipy.stats import kstest
 
 from helba.errors import EngineError
 from helba.protocol.effects import Effects, Envelope
-from helba.ring.wire import dump_key, dump_secret_key
+from helba.ring.secret.wire import dump_secret_key
+from helba.ring.wire import dump_key
 from tests.parties import serving
 from tests.parties.world import SERVER, World, draw_contexts, hold, read_model
 
@@ -115,7 +116,7 @@ def test_server_elsewhere_plays_and_cannot_decrypt(tmp_path, opener):
     assert world.recommend(member, contexts) == world.best(contexts)
 
     assert found["secret_keys"] == found["openers"] == 0
-    assert found["parties"] == []
+    assert found["loaded"] == []
     assert set(found["attempts"]) >= {"public", "evaluation", "state"}
     assert set(found["attempts"].values()) == {"DamagedData"}
     # 100 bits of noise in place of integers of 60

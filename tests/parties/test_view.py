@@ -22,7 +22,8 @@ from helba.learning.plan import NOISE_FACTOR
 from helba.protocol import deployment as deployment_module
 from helba.protocol.box import SealedSeed
 from helba.protocol.message import Shared
-from helba.ring import Opener, Ring, Share
+from helba.ring import Ring, Share
+from helba.ring.secret import Opener
 from helba.ring.sharing.pad import SHARE_MODULUS
 from helba.user import user as user_module
 from tests.parties.cheating import body_of, deliver_flight

@@ -22,7 +22,8 @@ from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import AUTHORITY, SERVER, Effects, Envelope
 from helba.protocol.message import Answer, Message, Receipt, Refusal, Report
-from helba.ring import Opener, insecure_parameters
+from helba.ring import insecure_parameters
+from helba.ring.secret import Opener
 from helba.server.server import Server
 from helba.server.snapshot import dump_state, load_state
 from helba.user.user import Recommended, User

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 
-from helba.ring import insecure_parameters, make_keys
+from helba.ring import insecure_parameters
 from helba.ring.gaussian import draw_gaussian
 from helba.ring.ring import Ring
+from helba.ring.secret import make_keys
+from helba.ring.secret.wire import dump_secret_key
 from helba.ring.sharing.pad import draw_seed
-from helba.ring.wire import dump_ciphertext, dump_key, dump_secret_key
+from helba.ring.wire import dump_ciphertext, dump_key
 
 
 def main():

@@ -19,6 +19,7 @@ import numpy as np
 
 from helba.errors import DamagedData
 from helba.ring import insecure_parameters
+from helba.ring.secret.wire import dump_secret_key, load_secret_key
 from helba.ring.sharing.pad import draw_seed, dump_shares, load_shares, split
 from helba.ring.wire import (
     DIGEST_BYTES,
@@ -26,13 +27,11 @@ from helba.ring.wire import (
     dump_ciphertext,
     dump_key,
     dump_opening,
-    dump_secret_key,
     load_ciphertext,
     load_evaluation_key,
     load_opening,
     load_public_key,
     load_reencryption_key,
-    load_secret_key,
 )
 from tests.ring.parties import AUTOMORPHISM, make_parties
 

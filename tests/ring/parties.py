@@ -7,16 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from helba.ring import (
-    KeyPair,
-    Opener,
-    Recipient,
-    Ring,
-    choose_parameters,
-    insecure_parameters,
-    make_keys,
-    make_reencryption_key,
-)
+from helba.ring import Recipient, Ring, choose_parameters, insecure_parameters
+from helba.ring.secret import KeyPair, Opener, make_keys, make_reencryption_key
 
 AUTOMORPHISM = 9
 

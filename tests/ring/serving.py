@@ -15,14 +15,15 @@ from pathlib import Path
 import numpy as np
 
 from helba.errors import HelbaError
-from helba.ring import Opener, Ring, SecretKey, insecure_parameters, make_keys
+from helba.ring import Ring, insecure_parameters
+from helba.ring.secret import Opener, SecretKey, make_keys
+from helba.ring.secret.wire import load_secret_key
 from helba.ring.wire import (
     dump_ciphertext,
     dump_opening,
     load_ciphertext,
     load_evaluation_key,
     load_public_key,
-    load_secret_key,
 )
 from tests.ring.parties import AUTOMORPHISM
 

@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import InvalidInput
-from helba.ring import Bound, Move, Rearrangement, choose_parameters, make_keys
+from helba.ring import Bound, Move, Rearrangement, choose_parameters
 from helba.ring.noise import Operand, encryption_noise, product_noise
-from helba.ring.opener import Opener
 from helba.ring.ring import Ring
+from helba.ring.secret import make_keys
+from helba.ring.secret.opener import Opener
 from tests.ring.parties import convolve, make_parties, scatter, worst
 
 SPARSE_FACTOR = 6.0

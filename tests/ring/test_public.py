@@ -9,6 +9,7 @@ import pytest
 
 import helba.learning.layout
 import helba.ring
+import helba.ring.secret
 
 
 def test_public_names_of_the_ring_are_these():
@@ -19,10 +20,8 @@ def test_public_names_of_the_ring_are_these():
         "Bound",
         "Ciphertext",
         "EvaluationKey",
-        "KeyPair",
         "Mask",
         "Move",
-        "Opener",
         "Opening",
         "PublicKey",
         "Rearrangement",
@@ -30,15 +29,25 @@ def test_public_names_of_the_ring_are_these():
         "ReencryptionKey",
         "Ring",
         "RingParameters",
-        "SecretKey",
         "Share",
         "choose_parameters",
         "describe_share",
         "insecure_parameters",
+    ]
+    assert all(hasattr(helba.ring, name) for name in helba.ring.__all__)
+
+
+def test_public_names_of_secret_keys_are_these_and_the_ring_has_none_of_them():
+    secret = helba.ring.secret
+    assert secret.__all__ == [
+        "KeyPair",
+        "Opener",
+        "SecretKey",
         "make_keys",
         "make_reencryption_key",
     ]
-    assert all(hasattr(helba.ring, name) for name in helba.ring.__all__)
+    assert all(hasattr(secret, name) for name in secret.__all__)
+    assert not any(hasattr(helba.ring, name) for name in secret.__all__)
 
 
 def test_public_names_of_layouts_are_these():
@@ -55,7 +64,7 @@ def test_public_names_of_layouts_are_these():
 @pytest.mark.ckks
 def test_example_of_the_package_runs():
     text = inspect.getdoc(helba.ring)
-    start, end = text.index("    keys = make_keys"), text.index("Layers:")
+    start, end = text.index("    from helba.ring.secret"), text.index("Layers:")
     names = {name: getattr(helba.ring, name) for name in helba.ring.__all__}
     exec(textwrap.dedent(text[start:end]), names)
     error = names["mask"].error(bits=50)

@@ -19,15 +19,8 @@ from helba.errors import (
     OutOfRange,
     WrongVector,
 )
-from helba.ring import (
-    Move,
-    Opener,
-    Rearrangement,
-    Ring,
-    insecure_parameters,
-    make_keys,
-    make_reencryption_key,
-)
+from helba.ring import Move, Rearrangement, Ring, insecure_parameters
+from helba.ring.secret import Opener, make_keys, make_reencryption_key
 from helba.ring.sharing.pad import draw_seed, expand_pad, split
 from helba.ring.wire import dump_ciphertext, load_ciphertext
 from tests.ring.parties import (

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helba.errors import EngineError, InvalidInput, OutOfRange
-from helba.ring import Mask, Move, Rearrangement, Ring, Share, make_keys
+from helba.ring import Mask, Move, Rearrangement, Ring, Share
+from helba.ring.secret import make_keys
 from tests.ring.parties import convolve, make_parties, scatter, worst
 
 

@@ -163,7 +163,8 @@ def test_interrupt_comes_through_when_helpers_have_ended(thread):
 LEFT = """
 import atexit, threading
 import numpy as np
-from helba.ring import Opener, insecure_parameters, make_keys, Ring
+from helba.ring import insecure_parameters, Ring
+from helba.ring.secret import Opener, make_keys
 from helba.ring.ckks.thread import set_threads
 keys = make_keys(insecure_parameters(9))
 opener, ring = Opener(keys.secret, public_key=keys.public), Ring(keys.public)
@@ -192,7 +193,8 @@ def test_threads_and_handlers_that_outlive_the_main_thread_can_compute():
 FORKED = """
 import os, sys
 from helba.errors import EngineError
-from helba.ring import Move, Opener, Rearrangement, Ring, insecure_parameters, make_keys
+from helba.ring import Move, Rearrangement, Ring, insecure_parameters
+from helba.ring.secret import Opener, make_keys
 from helba.ring.ckks.thread import set_threads
 keys = make_keys(insecure_parameters(9))
 opener, ring = Opener(keys.secret, public_key=keys.public), Ring(keys.public)

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import kstest
 
 from helba.errors import EngineError
-from helba.ring import make_keys
+from helba.ring.secret import make_keys
 from helba.ring.wire import dump_ciphertext, dump_key, load_ciphertext, load_opening
 from tests.reference.engine.processes import run_module
 from tests.ring.parties import make_parties

@@ -7,18 +7,10 @@ import pytest
 
 from helba.errors import DamagedData, InvalidInput, WrongVector
 from helba.lab.plan.cost import ciphertext_bytes, opening_bytes
-from helba.ring import (
-    EvaluationKey,
-    Move,
-    Opener,
-    Rearrangement,
-    Recipient,
-    Ring,
-    SecretKey,
-    choose_parameters,
-    make_keys,
-)
+from helba.ring import EvaluationKey, Move, Rearrangement, Recipient, Ring, choose_parameters
 from helba.ring.ciphertext import describe_share
+from helba.ring.secret import Opener, SecretKey, make_keys
+from helba.ring.secret.wire import dump_secret_key, load_secret_key
 from helba.ring.sharing.packing import pack_rows, packed_bytes, unpack_rows
 from helba.ring.sharing.pad import draw_seed, expand_pad, split
 from helba.ring.wire import (
@@ -26,13 +18,11 @@ from helba.ring.wire import (
     dump_ciphertext,
     dump_key,
     dump_opening,
-    dump_secret_key,
     load_ciphertext,
     load_evaluation_key,
     load_opening,
     load_public_key,
     load_reencryption_key,
-    load_secret_key,
 )
 from tests.reference.engine.processes import run_module
 from tests.ring.fuzzing import sealed

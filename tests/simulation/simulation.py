@@ -31,8 +31,8 @@ from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import AUTHORITY, SERVER, Effects, Envelope
 from helba.protocol.message import Answer, Ask, Message, Receipt, Refusal, Report
-from helba.ring import Opener
 from helba.ring.ring import Ring
+from helba.ring.secret import Opener
 from helba.server.server import Server
 from helba.server.snapshot import dump_state, load_state
 from helba.user.user import Recommended, User

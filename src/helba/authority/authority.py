@@ -9,16 +9,9 @@ import nacl.public
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.message import ID_BYTES
 from helba.randomness import Draw, draw_bytes
-from helba.ring import (
-    KeyPair,
-    Opener,
-    PublicKey,
-    Recipient,
-    Ring,
-    make_keys,
-    make_reencryption_key,
-)
+from helba.ring import PublicKey, Recipient, Ring
 from helba.ring.key import find_backend
+from helba.ring.secret import KeyPair, Opener, make_keys, make_reencryption_key
 
 
 @dataclass(frozen=True, kw_only=True)

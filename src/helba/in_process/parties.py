@@ -21,7 +21,7 @@ from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import AUTHORITY, SERVER, Envelope
 from helba.protocol.message import Ask, ForUser, Message, Offer
 from helba.randomness import draw_bytes
-from helba.ring import Opener
+from helba.ring.secret import Opener
 from helba.server.server import Server
 from helba.server.state import ServerState
 from helba.user.client import Client

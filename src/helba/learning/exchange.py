@@ -1,4 +1,4 @@
-"""What server and opener do together: reopen stacks of polynomials, and compare opened values.
+"""Stacks of polynomials that are reopened, and opened values that are compared.
 
 Computations on ciphertexts are generators of the server (`helba.learning.update`). They yield a
 `Reopen`, a `Compare` or an `EncryptPads` where they need the opener, and are sent what came of it.
@@ -18,18 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from helba.errors import EngineError, InvalidInput
-from helba.ring import (
-    Ciphertext,
-    Mask,
-    Move,
-    Opener,
-    Opening,
-    Rearrangement,
-    Recipient,
-    Ring,
-    Share,
-)
+from helba.errors import EngineError
+from helba.ring import Ciphertext, Mask, Move, Opening, Rearrangement, Recipient, Ring
 from helba.ring.sharing.integer import Places
 
 
@@ -158,26 +148,6 @@ def open_stack(
         )
     masks = dict(zip(exchange.places, (mask for _, mask in opened), strict=True))
     return [opening for opening, _ in opened], Mask.join(masks)
-
-
-def reopen_shares(
-    opener: Opener, openings: Sequence[Opening], exchange: Exchange
-) -> list[Ciphertext]:
-    """Do the opener's part: encrypt its share again, target by target."""
-    if len(openings) != len(exchange.places):
-        raise InvalidInput("openings", len(openings), f"{len(exchange.places)}, by the plan")
-    shares = opener.run_all(
-        [
-            partial(opener.receive, opening, places=places)
-            for opening, places in zip(openings, exchange.places.values(), strict=True)
-        ]
-    )
-    share = Share.join(dict(zip(exchange.places, shares, strict=True)))
-    moved = []
-    for target, parts in zip(exchange.targets, exchange.rearrangements, strict=True):
-        noisy = opener.add_noise(share, deviation=target.deviation) if target.deviation else share
-        moved += [(noisy, each) for each in parts.values()]
-    return opener.reopen(moved)
 
 
 def take_replies(

@@ -21,7 +21,7 @@ import numpy as np
 from helba.errors import DamagedData, HelbaError, InvalidInput, NoRoom, Refused, SessionSpent
 from helba.garbling import Circuit, EvaluatorSession, ReturnedMessage, TransferMessage
 from helba.garbling.circuits.circuit import Bits
-from helba.learning.exchange import reopen_shares
+from helba.opener.reopening import reopen_shares
 from helba.opener.state import Noted, OpenerState, VerdictsBegun
 from helba.protocol.box import SealedSeed, open_box, seal_answer
 from helba.protocol.deployment import SharesDeployment
@@ -44,7 +44,8 @@ from helba.protocol.message import (
     Work,
 )
 from helba.randomness import Draw, draw_bytes
-from helba.ring import PRIMES, Ciphertext, Opener
+from helba.ring import PRIMES, Ciphertext
+from helba.ring.secret import Opener
 from helba.ring.sharing.integer import Integers
 
 MOST_TASKS = 256

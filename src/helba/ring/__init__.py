@@ -5,6 +5,8 @@ outer products come out of one product, without rotations. What is opened is ope
 mask, to two shares; shares can be compared (`helba.garbling`) or encrypted again in another
 arrangement, with all primes back.
 
+    from helba.ring.secret import Opener, make_keys
+
     keys = make_keys(choose_parameters(security=128))
     ring = Ring(keys.public, evaluation_key=keys.evaluation)      # the server: public keys only
     opener = Opener(keys.secret, public_key=keys.public)
@@ -14,9 +16,9 @@ arrangement, with all primes back.
     share = opener.receive(opening, places=[0])                   # uniform; the server has the mask
 
 Layers: `parameters` and `security` (what is allowed), `noise` (certificates), `ciphertext`, `ring`
-and `opener` (what the parties do), `share` and `rearrangement` (openings), `pad` (inputs as
-shares), `wire` (bytes), and two backends behind `backend`: `ckks`, which is OpenFHE, and
-`simulate`, in the clear.
+(what the server does), `secret` (secret keys, and what openers do), `sharing` (openings, and inputs
+as shares), `wire` (bytes), and two backends behind `backend`: `ckks`, which is OpenFHE, and
+`simulate`, in the clear. `secret` is imported by name, and never by the server.
 """
 
 from __future__ import annotations
@@ -25,16 +27,11 @@ from helba.ring.ciphertext import Ciphertext, describe_share
 from helba.ring.key import (
     BACKENDS,
     EvaluationKey,
-    KeyPair,
     PublicKey,
     Recipient,
     ReencryptionKey,
-    SecretKey,
-    make_keys,
-    make_reencryption_key,
 )
 from helba.ring.noise import DEVIATIONS, Bound
-from helba.ring.opener import Opener
 from helba.ring.parameters import (
     PRIMES,
     RingParameters,
@@ -52,10 +49,8 @@ __all__ = [
     "Bound",
     "Ciphertext",
     "EvaluationKey",
-    "KeyPair",
     "Mask",
     "Move",
-    "Opener",
     "Opening",
     "PublicKey",
     "Rearrangement",
@@ -63,11 +58,8 @@ __all__ = [
     "ReencryptionKey",
     "Ring",
     "RingParameters",
-    "SecretKey",
     "Share",
     "choose_parameters",
     "describe_share",
     "insecure_parameters",
-    "make_keys",
-    "make_reencryption_key",
 ]

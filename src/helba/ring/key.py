@@ -1,14 +1,13 @@
-"""Keys, by who may hold them; making them, and the backends that they are of.
+"""Public keys, by who may hold them, and the backends that they are of.
 
 | key | who holds it | what it allows |
 |---|---|---|
-| secret | the opener, or a user, alone | to decrypt |
+| secret (`helba.ring.secret`) | the opener, or a user, alone | to decrypt |
 | public | everybody | to encrypt, to re-randomise |
 | evaluation | the server | products and the automorphism |
 | re-encryption | the server; with the recipient's secret it is this one | to change keys |
 
-A key is named by the digest of its public part. Secret keys are neither printed nor pickled; the
-wire format writes them only where the caller says so (`helba.ring.wire`).
+A key is named by the digest of its public part.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from helba.errors import InvalidInput, WrongVector, require_choice
+from helba.errors import InvalidInput, require_choice
 from helba.extras import missing_openfhe
 from helba.ring.backend import Backend
 from helba.ring.parameters import RingParameters
@@ -27,7 +26,9 @@ BACKENDS = ("openfhe", "simulate")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Key:
+class Key:
+    """A key of one ring and backend; it is neither printed nor pickled."""
+
     backend: Backend = field(repr=False)
     key_id: bytes
     payload: Any = field(repr=False)
@@ -42,36 +43,22 @@ class _Key:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PublicKey(_Key):
+class PublicKey(Key):
     """Encrypts."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EvaluationKey(_Key):
+class EvaluationKey(Key):
     """Relinearises products; with `automorphism` s it also takes X to X^s."""
 
     automorphism: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SecretKey(_Key):
-    """Decrypts: only its owner has it."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ReencryptionKey(_Key):
+class ReencryptionKey(Key):
     """Turns ciphertexts under `key_id` into ciphertexts under `recipient_id`."""
 
     recipient_id: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeyPair:
-    """The three keys of one owner, as `make_keys` makes them."""
-
-    secret: SecretKey
-    public: PublicKey
-    evaluation: EvaluationKey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,43 +92,3 @@ def _open_backend(name: str, parameters: RingParameters) -> Backend:
     except ImportError as error:
         raise missing_openfhe(error) from error
     return CkksBackend(parameters)
-
-
-def make_keys(
-    parameters: RingParameters,
-    *,
-    backend: str | Backend = "openfhe",
-    automorphism: int | None = None,
-) -> KeyPair:
-    """Draw a key pair with its evaluation key; `automorphism` s lets it take X to X^s.
-
-    `backend` is a name, or what `find_backend` returned.
-    """
-    if automorphism is not None and (
-        automorphism % 4 != 1 or not 1 < automorphism < 2 * parameters.ring_dim
-    ):
-        raise InvalidInput("automorphism", automorphism, "1 modulo 4, from 5 to 2 N")
-    engine = find_backend(backend, parameters) if isinstance(backend, str) else backend
-    key_id, secret, public, evaluation = engine.make_keys(automorphism=automorphism)
-    return KeyPair(
-        secret=SecretKey(backend=engine, key_id=key_id, payload=secret),
-        public=PublicKey(backend=engine, key_id=key_id, payload=public),
-        evaluation=EvaluationKey(
-            backend=engine, key_id=key_id, payload=evaluation, automorphism=automorphism
-        ),
-    )
-
-
-def make_reencryption_key(secret_key: SecretKey, *, to: PublicKey) -> ReencryptionKey:
-    """Return the key that hands ciphertexts on from the owner of `secret_key` to that of `to`.
-
-    It holds the secret key encrypted to the recipient: server and recipient together have it.
-    """
-    if secret_key.backend is not to.backend:
-        raise WrongVector("the two keys have other parameters or another backend")
-    return ReencryptionKey(
-        backend=secret_key.backend,
-        key_id=secret_key.key_id,
-        recipient_id=to.key_id,
-        payload=secret_key.backend.make_reencryption(secret_key.payload, to.payload),
-    )

@@ -28,9 +28,9 @@ from helba.ring.ciphertext import Ciphertext
 from helba.ring.key import (
     BACKENDS,
     EvaluationKey,
+    Key,
     PublicKey,
     ReencryptionKey,
-    SecretKey,
     find_backend,
 )
 from helba.ring.noise import Bound
@@ -56,7 +56,6 @@ DIGEST_BYTES = 16
 FRAME_BYTES = HEADER.size + DIGEST_BYTES  # of a message, beside its payload
 _NO_KEY = bytes(KEY_ID_BYTES)
 _NO_BOUNDS = (0.0,) * 6
-Key = PublicKey | EvaluationKey | ReencryptionKey
 
 
 # -- ciphertexts
@@ -161,20 +160,15 @@ def load_opening(
 # -- keys
 
 
-def dump_key(key: Key) -> bytes:
+def dump_key(key: PublicKey | EvaluationKey | ReencryptionKey) -> bytes:
     """Return a key that its holder may have: public, evaluation or re-encryption."""
     if isinstance(key, PublicKey):
-        return _dump_key(key, kind="public key")
+        return dump_any_key(key, kind="public key")
     if isinstance(key, EvaluationKey):
-        return _dump_key(key, kind="evaluation key", automorphism=key.automorphism)
+        return dump_any_key(key, kind="evaluation key", automorphism=key.automorphism)
     if isinstance(key, ReencryptionKey):
-        return _dump_key(key, kind="re-encryption key", recipient=key.recipient_id)
+        return dump_any_key(key, kind="re-encryption key", recipient=key.recipient_id)
     raise InvalidInput("key", type(key).__name__, "a public, evaluation or re-encryption key")
-
-
-def dump_secret_key(key: SecretKey) -> bytes:
-    """Return a secret key in the clear: who has these bytes can decrypt everything."""
-    return _dump_key(key, kind="secret key")
 
 
 def load_public_key(
@@ -185,7 +179,7 @@ def load_public_key(
     The reader names the backend, never the bytes: the simulator hides nothing.
     """
     engine = find_backend(backend, parameters)
-    return PublicKey(**_load_key(data, backend=engine, kind="public key"))
+    return PublicKey(**load_any_key(data, backend=engine, kind="public key"))
 
 
 def load_evaluation_key(
@@ -196,7 +190,7 @@ def load_evaluation_key(
     OpenFHE keeps it until the process ends.
     """
     backend, key = public_key.backend, public_key.key_id
-    read = _load_key(
+    read = load_any_key(
         data, backend=backend, kind="evaluation key", key=key, automorphism=automorphism
     )
     return EvaluationKey(**read, automorphism=automorphism)
@@ -207,25 +201,16 @@ def load_reencryption_key(
 ) -> ReencryptionKey:
     """Return the key that leads from one public key to another, or raise `DamagedData`."""
     backend, key = public_key.backend, public_key.key_id
-    read = _load_key(data, backend=backend, kind="re-encryption key", key=key, recipient=to.key_id)
+    read = load_any_key(
+        data, backend=backend, kind="re-encryption key", key=key, recipient=to.key_id
+    )
     return ReencryptionKey(**read, recipient_id=to.key_id)
 
 
-def load_secret_key(data: bytes | memoryview, *, public_key: PublicKey) -> SecretKey:
-    """Return the secret key of a public key, or raise `DamagedData`.
-
-    It must decrypt what the public key encrypts, modulo all primes.
-    """
-    backend = public_key.backend
-    read = _load_key(data, backend=backend, kind="secret key", key=public_key.key_id)
-    if not backend.is_pair(read["payload"], public_key.payload):
-        raise DamagedData("the secret key is not that of the public key")
-    return SecretKey(**read)
-
-
-def _dump_key(
-    key: Any, *, kind: str, recipient: bytes = _NO_KEY, automorphism: int | None = None
+def dump_any_key(
+    key: Key, *, kind: str, recipient: bytes = _NO_KEY, automorphism: int | None = None
 ) -> bytes:
+    """Return a key of the kind that is named."""
     header = _Header(
         kind=kind,
         primes=PRIMES,
@@ -237,7 +222,7 @@ def _dump_key(
     return _seal(header, payload, backend=key.backend)
 
 
-def _load_key(
+def load_any_key(
     data: bytes | memoryview,
     *,
     backend: Backend,
@@ -246,7 +231,7 @@ def _load_key(
     recipient: bytes = _NO_KEY,
     **expected: Any,
 ) -> dict[str, Any]:
-    """What every key has, of one whose header says nothing but what was expected."""
+    """Return what every key has, of one whose header says nothing but what was expected."""
     head, payload = _unseal(
         data,
         backend=backend,

@@ -21,17 +21,15 @@ from helba.lab.kernel.clock import TimedContext
 from helba.lab.progress import Progress
 from helba.ring import (
     Ciphertext,
-    KeyPair,
     Mask,
     Move,
-    Opener,
     Opening,
     Rearrangement,
     Ring,
     Share,
     choose_parameters,
-    make_keys,
 )
+from helba.ring.secret import KeyPair, Opener, make_keys
 from helba.ring.wire import dump_ciphertext, dump_opening
 
 RING_PARAMETERS = choose_parameters(security=128)

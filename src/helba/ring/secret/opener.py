@@ -14,8 +14,9 @@ from typing import Any
 
 from helba.errors import InvalidInput, WrongVector, require_whole
 from helba.ring.ciphertext import Ciphertext, describe_share
-from helba.ring.key import PublicKey, SecretKey
+from helba.ring.key import PublicKey
 from helba.ring.parameters import PRIMES
+from helba.ring.secret.key import SecretKey
 from helba.ring.sharing.integer import (
     Integers,
     Places,
