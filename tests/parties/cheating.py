@@ -12,7 +12,7 @@ import numpy as np
 from helba.protocol.box import BOX_BYTES
 from helba.protocol.message import Ask, Message, Report, Shared
 from helba.ring.sharing.pad import SHARE_MODULUS
-from tests.parties.world import Member, Parcel, World
+from tests.parties.world import Member, Parcel, World, sent
 
 
 def body_of(message: Ask | Report) -> Shared:
@@ -49,7 +49,7 @@ def post_report(
     change: Callable[[Any], Any] = lambda report: report,
 ) -> bytes:
     """Send a report that `change` may have made a wrong one; return its name."""
-    message = change(member.user.report(np.asarray(context, dtype=float), reward))
+    message = change(sent(member.user.report(np.asarray(context, dtype=float), reward)))
     world.reports[message.name] = world.round_report(context, reward)
     world.post(member, message)
     return message.name

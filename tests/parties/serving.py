@@ -1,6 +1,6 @@
 """A server, or an opener, in a process of its own: it has its files, and speaks in bytes.
 
-`serve` holds what a server is given: public key, evaluation key, ways to users' keys, its state.
+`serve` holds what a server is given: public key, evaluation key, and its state.
 `open_` holds the secret key. Neither imports another party's module.
 """
 
@@ -40,12 +40,8 @@ def make_deployment(opener: str) -> Any:
 def serve(connection: Any, folder: str, opener: str) -> None:
     """Do what comes through the connection until it says stop."""
     from helba.protocol.codec import Codec
-    from helba.ring import Recipient, Ring
-    from helba.ring.wire import (
-        load_evaluation_key,
-        load_public_key,
-        load_reencryption_key,
-    )
+    from helba.ring import Ring
+    from helba.ring.wire import load_evaluation_key, load_public_key
     from helba.server.server import Server
     from helba.server.snapshot import dump_state, load_state
 
@@ -57,18 +53,9 @@ def serve(connection: Any, folder: str, opener: str) -> None:
         public_key=public,
         automorphism=deployment.plan.automorphism,
     )
-    recipients = {}
-    for path in sorted(files.glob("user-*.public")):
-        theirs = load_public_key(path.read_bytes(), parameters=parameters)
-        way = load_reencryption_key(
-            path.with_suffix(".way").read_bytes(), public_key=public, to=theirs
-        )
-        name = bytes.fromhex(path.stem.removeprefix("user-"))
-        recipients[name] = Recipient(public=theirs, reencryption=way)
     server = Server(
         deployment,
         ring=Ring(public, evaluation_key=evaluation),
-        recipients=recipients,
         state=load_state((files / "state").read_bytes(), deployment=deployment, public_key=public),
     )
     codec = Codec(deployment, public_key=public)

@@ -20,6 +20,7 @@ from tests.parties.world import (
     draw_contexts,
     make_deployment,
     make_settings,
+    sent,
 )
 from tests.sweep import in_soak, sweep
 
@@ -163,7 +164,7 @@ def test_full_product_of_asks_is_exact():
     rng, (member,) = np.random.default_rng(9), world.users
     world.learn(member, rng, count=4)
     rows = [draw_contexts(rng, settings) for _ in range(world.plan.lanes)]
-    names = [member.user.ask(contexts) for contexts in rows]
+    names = [sent(member.user.ask(contexts)) for contexts in rows]
     for each in names:
         world.post(member, each)
     while world.flight:  # all of them wait before the first is scored

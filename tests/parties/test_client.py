@@ -25,6 +25,7 @@ from tests.parties.world import (
     lose,
     make_deployment,
     make_settings,
+    sent,
     unanswered,
 )
 from tests.sweep import sweep
@@ -105,7 +106,7 @@ def test_messages_for_what_is_not_open_change_nothing(opener):
 def test_receipt_comes_with_the_change_that_stores_the_report():
     world = World(make_deployment(SETTINGS, opener="authority"))
     member = world.users[0]
-    report = member.user.report(np.array([0.1, 0.2]), 0.5)
+    report = sent(member.user.report(np.array([0.1, 0.2]), 0.5))
     effects = world.server.handle(report, sender=member.id, now=0.0)
     assert [type(change) for change in effects.changes] == [Stored]
     assert [type(each.message) for each in effects.replies] == [Receipt]

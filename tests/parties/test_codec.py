@@ -14,7 +14,14 @@ from helba.errors import DamagedData
 from helba.protocol import codec as codec_module
 from helba.protocol.codec import Codec
 from helba.protocol.message import Abort, Refusal, Work
-from tests.parties.world import SERVER, World, draw_contexts, make_deployment, make_settings
+from tests.parties.world import (
+    SERVER,
+    World,
+    draw_contexts,
+    make_deployment,
+    make_settings,
+    sent,
+)
 
 ALL = {kind.__name__ for kind in codec_module._KINDS}
 SHARES_ONLY = {"PadTask", "Pads", "Colours"}
@@ -38,6 +45,9 @@ def collect(opener: str, engine: str = "simulate"):
     for message, to in ((refusal, member.id), (abort, SERVER)):
         world.put(_parcel(world, message, to))
     world.settle()
+    member.inbox.clear()
+    enrol, admission = sent(member.user.enrol(member.key)), sent(world.admit(member))
+    world.log += [_parcel(world, enrol, SERVER), _parcel(world, admission, SERVER)]
     found = {}
     for parcel in world.log:
         found.setdefault((parcel.kind, parcel.subject), []).append(parcel)
@@ -101,6 +111,8 @@ Tables task work told tables
 Verdict task work returned
 Colours task halves
 Abort task refused unknown reason
+Enrol public_key
+Admission user recipient
 """
 
 

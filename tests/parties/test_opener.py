@@ -37,6 +37,7 @@ from tests.parties.world import (
     make_deployment,
     make_settings,
     reply_of,
+    sent,
 )
 
 
@@ -58,7 +59,7 @@ class Hand:
         self.session.complete(accepted.answer)
 
     def report(self):
-        return body_of(self.user.report(np.array([0.5, 0.1]), 0.5))
+        return body_of(sent(self.user.report(np.array([0.5, 0.1]), 0.5)))
 
     def pads(self, bodies, *, subject="fold", task=None):
         work = Work(subject=subject, count=len(bodies))
@@ -157,7 +158,7 @@ def test_report_twice_in_a_group_is_refused(hand):
 
 
 def test_box_of_an_ask_is_no_report_and_the_other_way_round(hand):
-    ask = body_of(hand.user.ask(draw_contexts(np.random.default_rng(0), make_settings(2, 3))))
+    ask = body_of(sent(hand.user.ask(draw_contexts(np.random.default_rng(0), make_settings(2, 3)))))
     _, reply = hand.pads([ask], subject="fold")
     assert is_abort(reply, refused=True)
     _, reply = hand.pads([hand.report()], subject="ask")
@@ -262,7 +263,7 @@ def test_openings_of_another_number_or_key_abort(opener):
 
 def test_opener_without_a_session_aborts_a_comparison():
     world = World(make_deployment(make_settings(2, 3), opener="authority"))
-    report = body_of(world.users[0].user.report(np.array([0.1, 0.1]), 0.0))
+    report = body_of(sent(world.users[0].user.report(np.array([0.1, 0.1]), 0.0)))
     work = Work(subject="fold", count=1)
     opener = world.helper.opener
     reply_of(opener, PadTask(task=bytes(16), work=work, boxes=(report.box,)))

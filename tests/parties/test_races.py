@@ -27,6 +27,7 @@ from tests.parties.world import (
     make_deployment,
     make_settings,
     repeat,
+    sent,
 )
 
 FROM_OPENERS = ("Acceptance", "Pads", "Reopened", "Transfer", "Verdict", "Colours", "Abort")
@@ -144,8 +145,8 @@ def test_asks_do_not_wait_for_an_update(opener):
 def test_report_repeated_counts_once_and_the_first_bytes_win(opener):
     world = make_world(opener)
     (member,) = world.users
-    first = member.user.report(np.array([0.5, 0.5]), 1.0)
-    second = replace(member.user.report(np.array([-0.9, 0.1]), -2.0), name=first.name)
+    first = sent(member.user.report(np.array([0.5, 0.5]), 1.0))
+    second = replace(sent(member.user.report(np.array([-0.9, 0.1]), -2.0)), name=first.name)
     world.reports[first.name] = world.round_report((0.5, 0.5), 1.0)
     for message in (first, second, first):
         world.post(member, message)
@@ -888,8 +889,8 @@ def test_who_is_not_enrolled_is_refused_also_after_a_restart(opener):
     for _ in range(2):
         user = world.users[0].user
         for message in (
-            user.ask(draw_contexts(rng, settings)),
-            user.report(*draw_report(rng, settings)),
+            sent(user.ask(draw_contexts(rng, settings))),
+            sent(user.report(*draw_report(rng, settings))),
         ):
             (answer,) = world.handle(message, sender=stranger)
             assert isinstance(answer.message, Refusal)

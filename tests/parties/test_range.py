@@ -23,7 +23,14 @@ from tests.parties.cheating import (
     post_report,
     shifted,
 )
-from tests.parties.world import World, draw_contexts, draw_report, make_deployment, make_settings
+from tests.parties.world import (
+    World,
+    draw_contexts,
+    draw_report,
+    make_deployment,
+    make_settings,
+    sent,
+)
 
 USERS, CHEAT = 8, 2
 
@@ -42,7 +49,7 @@ def ask_together(world: World, change, rng) -> list[tuple[int | None, int]]:
     rows = [draw_contexts(rng, world.deployment.settings) for _ in world.users]
     names = []
     for index, (member, contexts) in enumerate(zip(world.users, rows, strict=True)):
-        message = member.user.ask(contexts)
+        message = sent(member.user.ask(contexts))
         world.post(member, change(message) if index == CHEAT else message)
         names.append(message.name)
     deliver_flight(world)  # all of them wait before the first is scored
@@ -115,7 +122,7 @@ def test_signs_of_sums_are_drawn_anew_when_the_shares_have_arrived():
     """Who knew them before could make numbers whose sums are all in range."""
     world = make_world(arms=30, users=1)
     member, contexts = world.users[0], draw_contexts(np.random.default_rng(3), world.plan.settings)
-    ask = member.user.ask(contexts)
+    ask = sent(member.user.ask(contexts))
     for _ in range(20):
         world.post(member, ask)
         world.settle()
@@ -132,7 +139,7 @@ def test_several_asks_out_of_range_leave_the_others_alone():
     rows = [draw_contexts(rng, world.deployment.settings) for _ in world.users]
     names, wrong = [], {1, 7, 8, 19}
     for index, (member, contexts) in enumerate(zip(world.users, rows, strict=True)):
-        message = member.user.ask(contexts)
+        message = sent(member.user.ask(contexts))
         world.post(member, shifted(message, {5: 1 << 85}) if index in wrong else message)
         names.append(message.name)
     deliver_flight(world)
@@ -204,7 +211,7 @@ def test_range_of_an_ask_ends_where_the_plan_says(value, inside, upper):
     assert number * model[feature] > 0
     contexts = np.array([[0.1, 0.1], [0.1, 0.1], [0.1, 0.1]])
     place = 2 * world.plan.rounding.features + feature
-    message = world.users[0].user.ask(contexts)
+    message = sent(world.users[0].user.ask(contexts))
     world.post(world.users[0], shifted(message, value_shift(world, contexts, place, number)))
     world.settle()
     features = [world.features(row) for row in contexts]
@@ -223,7 +230,7 @@ def test_ask_alone_that_is_out_of_range_gets_arm_0_and_looks_like_any_other():
     for shift in (0, 1 << 70):
         world.log.clear()
         contexts = [(0.1, 0.0), (0.2, 0.1), (0.9, 0.3)]
-        message = member.user.ask(np.array(contexts))
+        message = sent(member.user.ask(np.array(contexts)))
         world.post(member, shifted(message, {2: shift}))
         world.settle()
         assert member.arms[message.name] == (0 if shift else world.best(contexts))
@@ -375,10 +382,10 @@ def test_server_with_shifted_shares_sees_three_times_whether_an_ask_is_in_range(
     """Beside another ask an abort shows; the fourth time the opener opens it alone only."""
     world = make_world(users=2)
     rng = np.random.default_rng(6)
-    honest = world.users[0].user.ask(draw_contexts(rng, world.deployment.settings))
+    honest = sent(world.users[0].user.ask(draw_contexts(rng, world.deployment.settings)))
     refused = []
     for shift in (0, 1 << 80, 1, 2):
-        other = world.users[1].user.ask(draw_contexts(rng, world.deployment.settings))
+        other = sent(world.users[1].user.ask(draw_contexts(rng, world.deployment.settings)))
         world.log.clear()
         world.post(world.users[0], shifted(honest, {0: shift}))
         world.post(world.users[1], other)

@@ -76,9 +76,6 @@ def write_files(world: World, folder) -> None:
     (folder / "public").write_bytes(dump_key(public))
     (folder / "evaluation").write_bytes(dump_key(ring.evaluation_key))
     (folder / "state").write_bytes(world.save())
-    for user, recipient in world.recipients.items():
-        (folder / f"user-{user.hex()}.public").write_bytes(dump_key(recipient.public))
-        (folder / f"user-{user.hex()}.way").write_bytes(dump_key(recipient.reencryption))
 
 
 def secret_samples(key) -> list[bytes]:

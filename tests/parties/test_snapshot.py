@@ -19,6 +19,7 @@ from tests.parties.world import (
     hold,
     make_deployment,
     make_settings,
+    sent,
 )
 
 
@@ -107,7 +108,7 @@ def test_restored_server_decides_like_the_one_that_went_on(opener):
 def test_restored_server_knows_reports_that_it_had_taken(opener):
     world = make_world(opener)
     member = world.users[0]
-    message = member.user.report(np.array([0.3, 0.3]), 0.5)
+    message = sent(member.user.report(np.array([0.3, 0.3]), 0.5))
     world.reports[message.name] = world.round_report((0.3, 0.3), 0.5)
     for _ in range(2):
         world.post(member, message)

@@ -12,10 +12,11 @@ from helba.errors import DamagedData, InvalidInput, RunFailed
 from helba.in_process.bandit import EncryptedBandit
 from helba.in_process.parties import MOST_TROUBLES
 from helba.protocol.deployment import SharesDeployment
-from helba.protocol.message import Ask, Receipt, Refusal, Shared
+from helba.protocol.effects import AUTHORITY
+from helba.protocol.message import Ask, Enrol, Receipt, Refusal, Shared
 from helba.server.learning import Learning
 from helba.user.user import User
-from tests.parties.world import World, draw_contexts, make_deployment, make_settings
+from tests.parties.world import World, draw_contexts, make_deployment, make_settings, sent
 
 SETTINGS = make_settings(2, 3)
 
@@ -53,7 +54,7 @@ def test_rewards_that_are_no_numbers_are_refused(world, reward):
 def test_rewards_are_clipped(world):
     member = world.users[0]
     for reward in (1e6, -1e6, 2.0):
-        message = member.user.report(np.array([0.6, 0.8]), reward)
+        message = sent(member.user.report(np.array([0.6, 0.8]), reward))
         clipped = float(np.clip(reward, -2.0, 2.0))
         world.reports[message.name] = world.round_report((0.6, 0.8), clipped)
         world.post(member, message)
@@ -74,11 +75,11 @@ def test_answer_is_read_once_and_for_an_open_round_only(world, opener):
     (answer,) = member.inbox
     assert name in member.arms
     assert member.user.handle(answer).changes == ()
-    asked = member.user.ask(draw_contexts(np.random.default_rng(0), SETTINGS))
+    asked = sent(member.user.ask(draw_contexts(np.random.default_rng(0), SETTINGS)))
     member.user.forget(asked.name)
     assert member.user.state.rounds == {}
     if opener == "users":
-        again = member.user.ask(np.zeros((1, 2)))
+        again = sent(member.user.ask(np.zeros((1, 2))))
         with pytest.raises(InvalidInput, match="the opener's half"):
             member.user.handle(replace(answer, name=again.name))
 
@@ -87,7 +88,7 @@ def test_answer_of_another_task_or_user_is_damaged_data():
     world = World(make_deployment(SETTINGS, opener="authority"), users=2)
     first, second = world.users
     contexts = draw_contexts(np.random.default_rng(1), SETTINGS)
-    names = [member.user.ask(contexts) for member in world.users]
+    names = [sent(member.user.ask(contexts)) for member in world.users]
     for member, message in zip(world.users, names, strict=True):
         world.post(member, message)
     first.take = second.take = lambda message: answers.append(message)
@@ -113,8 +114,8 @@ def test_ask_or_report_of_the_other_setting_is_refused(opener):
     other = World(make_deployment(SETTINGS, opener="authority" if opener == "users" else "users"))
     member, stranger = world.users[0], other.users[0]
     for message in (
-        stranger.user.ask(np.zeros((1, 2))),
-        stranger.user.report(np.zeros(2), 0.0),
+        sent(stranger.user.ask(np.zeros((1, 2)))),
+        sent(stranger.user.report(np.zeros(2), 0.0)),
     ):
         (envelope,) = world.handle(message, sender=member.id)
         assert isinstance(envelope.message, Refusal)
@@ -126,7 +127,7 @@ def test_ask_or_report_of_the_other_setting_is_refused(opener):
 def test_shares_of_another_number_are_refused():
     world = World(make_deployment(SETTINGS, opener="authority"))
     member = world.users[0]
-    ask = member.user.ask(np.zeros((1, 2)))
+    ask = sent(member.user.ask(np.zeros((1, 2))))
     assert isinstance(ask.features, Shared)
     short = replace(ask.features, shares=ask.features.shares[:-1])
     (envelope,) = world.handle(Ask(name=ask.name, features=short), sender=member.id)
@@ -135,15 +136,55 @@ def test_shares_of_another_number_are_refused():
 
 def test_user_who_is_not_enrolled_is_refused():
     world = World(make_deployment(SETTINGS, opener="users"))
-    message = world.users[0].user.ask(np.zeros((1, 2)))
+    message = sent(world.users[0].user.ask(np.zeros((1, 2))))
     (envelope,) = world.handle(message, sender=bytes(16))
     assert "not enrolled" in envelope.message.reason
 
 
-def test_enrolment_without_keys_is_refused():
-    world = World(make_deployment(SETTINGS, opener="users"))
+def test_enrolment_needs_a_key_of_ones_own_in_the_setting_users_and_in_no_other(opener):
+    world = World(make_deployment(SETTINGS, opener=opener))
+    other = World(
+        make_deployment(SETTINGS, opener="users" if opener == "authority" else "authority")
+    )
+    name, wrong = bytes(range(16)), other.users[0].key
+    effects = world.authority.handle(Enrol(public_key=wrong), sender=name)
+    (refused,) = effects.replies
+    assert refused.to == name
+    assert "key of its own" in refused.message.reason
+    assert effects.changes == ()
+    assert name not in world.authority.state.members
     with pytest.raises(InvalidInput, match="recipient"):
-        world.server.enrol(bytes(16))
+        other.handle(sent(world.admit(world.users[0])), sender=AUTHORITY)
+
+
+def test_enrolment_again_is_told_again_and_changes_nothing(opener):
+    world = World(make_deployment(SETTINGS, opener=opener))
+    (member, before) = world.users[0], world.save()
+    effects = world.admit(member)
+    assert effects.changes == ()
+    (receipt,) = world.handle(sent(effects), sender=AUTHORITY)
+    assert (receipt.to, receipt.message) == (member.id, Receipt(name=member.id))
+    assert world.save() == before
+    if opener == "users":
+        stranger = world.join(enrolled=False)
+        (refused,) = world.authority.handle(
+            Enrol(public_key=stranger.key), sender=member.id
+        ).replies
+        assert "another key" in refused.message.reason
+
+
+def test_nobody_but_the_authority_admits(opener):
+    world = World(make_deployment(SETTINGS, opener=opener))
+    stranger, before = world.join(enrolled=False), world.save()
+    assert world.handle(sent(world.admit(stranger)), sender=world.users[0].id) == ()
+    assert world.save() == before
+    assert not stranger.user.state.admitted
+    assert world.users[0].user.state.admitted
+
+
+def test_authority_takes_nothing_but_enrolments(world):
+    with pytest.raises(InvalidInput, match="one for an authority"):
+        world.authority.handle(Receipt(name=bytes(16)), sender=bytes(16))
 
 
 def test_server_takes_no_messages_of_its_own(world):
@@ -186,9 +227,8 @@ def test_digest_names_settings_opener_ring_and_engine():
     assert again.digest == made[0].digest
 
 
-def test_authority_names_users_apart_and_prints_no_key(opener):
+def test_authority_prints_no_key(opener):
     authority = Authority(make_deployment(SETTINGS, opener=opener))
-    assert len({authority.enrol().id for _ in range(20)}) == 20
     assert repr(authority) == f"Authority(opener={opener!r})"
     assert bytes(authority.private_sealing_key) != authority.sealing_key
 

@@ -27,7 +27,7 @@ from helba.ring.secret import Opener
 from helba.ring.sharing.pad import SHARE_MODULUS
 from helba.user import user as user_module
 from tests.parties.cheating import body_of, deliver_flight
-from tests.parties.world import World, draw_contexts, hold, make_deployment, make_settings
+from tests.parties.world import World, draw_contexts, hold, make_deployment, make_settings, sent
 
 ALARM = 3.0  # Kolmogorov's statistic times sqrt(n) is above it with probability 3e-8
 FALSE_ALARM = 1e-8
@@ -156,7 +156,7 @@ def test_second_polynomial_that_an_opener_gets_is_fresh(off, monkeypatch):
 
         def encrypt_nothing(_public, *, primes):
             nothing = backend._nothing[primes]
-            nothing.SetKeyTag(world.recipients[user.id].public.key_id.hex())
+            nothing.SetKeyTag(world.server.state.members[user.id].public.key_id.hex())
             return nothing
 
         monkeypatch.setattr(backend, "encrypt_zero", encrypt_nothing)
@@ -321,8 +321,8 @@ def shares_sent(contexts, report) -> list[float]:
     world = World(make_deployment(settings, opener="authority"))
     user, seen = world.users[0].user, []
     for _ in range(5):
-        messages = [user.ask(contexts), user.report(*report), user.report(*report)]
-        for message in messages:
+        made = [user.ask(contexts), user.report(*report), user.report(*report)]
+        for message in map(sent, made):
             assert isinstance(body_of(message), Shared)
             seen += [int(each) / SHARE_MODULUS for each in body_of(message).shares]
     return seen

@@ -21,9 +21,10 @@ from helba.opener.opener import OpenerParty
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import AUTHORITY, SERVER, Effects, Envelope
-from helba.protocol.message import Answer, Message, Receipt, Refusal, Report
-from helba.ring import insecure_parameters
-from helba.ring.secret import Opener
+from helba.protocol.message import ID_BYTES, Answer, Message, Receipt, Refusal, Report
+from helba.randomness import draw_bytes
+from helba.ring import PublicKey, insecure_parameters
+from helba.ring.secret import Opener, make_keys
 from helba.server.server import Server
 from helba.server.snapshot import dump_state, load_state
 from helba.user.user import Recommended, User
@@ -93,6 +94,7 @@ class Member:
 
     id: bytes
     codec: Codec
+    key: PublicKey | None = None
     user: User | None = None
     opener: OpenerParty | None = None
     inbox: list[Message] = field(default_factory=list)
@@ -127,7 +129,6 @@ class World:
         self.server = Server(deployment, ring=self.ring)
         self.codec = Codec(deployment, public_key=self.authority.public_key)
         self.members: dict[bytes, Member] = {}
-        self.recipients: dict[bytes, Any] = {}
         self.rules: list[Rule] = []
         self.flight: list[Parcel] = []
         self.log: list[Parcel] = []
@@ -146,24 +147,36 @@ class World:
             self.members[AUTHORITY] = self.helper
         self.server.add_helper(self.helper.id)
 
-    def join(self) -> Member:
-        """Enrol a user; in the setting `users` it has a key of its own, and is an opener."""
+    def join(self, *, enrolled: bool = True) -> Member:
+        """A user, enrolled unless told; in the setting `users` it has a key and is an opener."""
         authority, deployment, public = self.authority, self.deployment, self.authority.public_key
         if deployment.plan.opener == "authority":
-            enrolment = authority.enrol()
-            user = User(deployment, id=enrolment.id, sealing_key=authority.sealing_key)
-            member = Member(id=user.id, codec=self.codec, user=user)
+            key, id = None, draw_bytes(ID_BYTES)
+            user = User(deployment, id=id, sealing_key=authority.sealing_key)
+            member = Member(id=id, codec=self.codec, user=user)
         else:
-            keys = authority.make_user_keys()
-            enrolment = authority.enrol(keys.public)
-            user = User(deployment, id=enrolment.id, public_key=public)
+            keys, id = make_keys(self.plan.parameters, backend=public.backend), draw_bytes(ID_BYTES)
+            key = keys.public
+            user = User(deployment, id=id, public_key=public)
             party = OpenerParty(deployment, opener=Opener(keys.secret, public_key=public))
-            codec = Codec(deployment, public_key=public, opener_key=keys.public)
-            member = Member(id=user.id, codec=codec, user=user, opener=party)
-            self.recipients[user.id] = enrolment.recipient
-        self.server.enrol(enrolment.id, enrolment.recipient)
-        self.members[user.id] = member
+            codec = Codec(deployment, public_key=public, opener_key=key)
+            member = Member(id=id, codec=codec, key=key, user=user, opener=party)
+        self.members[id] = member
+        if enrolled:
+            admission = self.carry(sent(self.admit(member)))
+            (receipt,) = self.handle(admission, sender=AUTHORITY)
+            assert receipt.to == id
+            user.handle(self.carry(receipt.message))
         return member
+
+    def admit(self, member: Member) -> Effects:
+        """What the authority does about a member who asks to take part; nothing of it is logged."""
+        asked = self.carry(sent(member.user.enrol(member.key)))
+        return self.authority.handle(asked, sender=member.id)
+
+    def carry(self, message: Message) -> Message:
+        """The message after its way as bytes."""
+        return self.codec.decode(self.codec.encode(message))
 
     # -- the network
 
@@ -272,22 +285,20 @@ class World:
         saved = self.save() if saved is None else saved
         self.flight.clear()
         state = load_state(saved, deployment=self.deployment, public_key=self.ring.public_key)
-        self.server = Server(
-            self.deployment, ring=self.ring, recipients=self.recipients, state=state
-        )
+        self.server = Server(self.deployment, ring=self.ring, state=state)
         self.server.add_helper(self.helper.id)
 
     # -- rounds
 
     def ask(self, member: Member, contexts: Any) -> bytes:
         """Put an ask on the way; return its name."""
-        message = member.user.ask(np.asarray(contexts, dtype=float))
+        message = sent(member.user.ask(np.asarray(contexts, dtype=float)))
         self.post(member, message)
         return message.name
 
     def report(self, member: Member, context: Any, reward: float) -> bytes:
         """Put a report on the way; return its name."""
-        message: Report = member.user.report(np.asarray(context, dtype=float), reward)
+        message: Report = sent(member.user.report(np.asarray(context, dtype=float), reward))
         self.reports[message.name] = self.round_report(context, reward)
         self.post(member, message)
         return message.name
@@ -356,6 +367,12 @@ def draw_report(rng: np.random.Generator, settings: Settings):
     (context,) = draw_contexts(rng, settings, arms=1)
     reward = float(context.sum()) / settings.length + 0.2 * rng.normal()
     return context, float(np.clip(reward, -settings.reward_max, settings.reward_max))
+
+
+def sent(effects: Effects) -> Any:
+    """The one message of these effects."""
+    (envelope,) = effects.replies
+    return envelope.message
 
 
 def unanswered(user: User) -> list[Message]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
@@ -22,26 +23,38 @@ from typing import Any
 
 import numpy as np
 
-from helba.authority.authority import Authority
+from helba.authority.authority import Authority, AuthorityState
 from helba.errors import DamagedData
 from helba.garbling import EvaluatorSession, GarblerSession
 from helba.opener.opener import OpenerParty
-from helba.opener.state import OpenerState
+from helba.opener.state import Noted, OpenerState, VerdictsBegun
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import AUTHORITY, SERVER, Effects, Envelope
-from helba.protocol.message import Answer, Ask, Message, Receipt, Refusal, Report
+from helba.protocol.message import (
+    ID_BYTES,
+    Answer,
+    Ask,
+    Enrol,
+    Message,
+    Receipt,
+    Refusal,
+    Report,
+)
+from helba.ring import PublicKey
 from helba.ring.ring import Ring
-from helba.ring.secret import Opener
+from helba.ring.secret import Opener, make_keys
 from helba.server.server import Server
 from helba.server.snapshot import dump_state, load_state
-from helba.user.user import Recommended, User
+from helba.server.state import Enrolled
+from helba.user.user import Recommended, User, UserState
 from tests.parties.world import (
     draw_contexts,
     draw_report,
     is_idle,
     make_deployment,
     make_settings,
+    sent,
     status_of,
     unanswered,
 )
@@ -53,8 +66,10 @@ RETRY = 3.0  # of a user without an answer
 TICK = 0.5  # between looks of the server at its clock
 DOWN = 1.0  # seconds that a party is away after a crash, unless told
 QUIET = 200.0  # seconds after the last fault by which nothing may be left to do
+ENROLMENT = 0.1  # seconds before the first operation
 MOST_EVENTS = 2_000  # of one operation
 FOR_USERS = (Answer, Receipt, Refusal)
+OPENERS_CHANGES = (VerdictsBegun, Noted)
 
 
 def _ignore(kind: str, value: bytes) -> None:
@@ -88,18 +103,40 @@ class RecordedRing(Ring):
         return opening, mask
 
 
+def copied(state: Any) -> Any:
+    """A state that changes apart from this one; what it holds never changes."""
+    return type(state)(**{name: copy(value) for name, value in vars(state).items()})
+
+
 @dataclass(kw_only=True)
 class Member:
     """A party that is not the server; `opener` and `user` are thrown away by a crash."""
 
     id: bytes
     codec: Codec
-    make_user: Callable[[], User] | None = None
+    key: PublicKey | None = None
+    make_user: Callable[[UserState], User] | None = None
     make_opener: Callable[[OpenerState], OpenerParty] | None = None
     user: User | None = None
     opener: OpenerParty | None = None
+    stored_user: UserState = field(default_factory=UserState)
+    stored_opener: OpenerState = field(default_factory=OpenerState)
     up: bool = True
     wakes: bool = False
+
+    def start(self) -> None:
+        """Begin, or begin again, from what is stored."""
+        if self.make_opener is not None:
+            self.opener = self.make_opener(copied(self.stored_opener))
+        if self.make_user is not None:
+            self.user = self.make_user(copied(self.stored_user))
+
+    def unsettled(self) -> list[Message]:
+        """What was sent and has no answer."""
+        if self.user is None:
+            return []
+        joins = [] if self.user.state.admitted else [Enrol(public_key=self.key)]
+        return [*joins, *unanswered(self.user)]
 
 
 class Simulation:
@@ -132,23 +169,24 @@ class Simulation:
         )
         self.ring.watch = self.ledger.once.use
         self.codec = Codec(self.deployment, public_key=keys.public_key)
-        self.recipients: dict[bytes, Any] = {}
         self.members: dict[bytes, Member] = {}
+        self.enrolled = AuthorityState()
         self.server: Server | None = Server(
             self.deployment, ring=self.ring, draw=self.draw, patience=PATIENCE
         )
         self.stored = load_state(self._dump(self.server.state), **self._reading)
-        self.users = [self._join() for _ in range(scenario.users)]
         if scenario.opener == "users":
             self.helper = self._join()
         else:
             self.helper = Member(
                 id=AUTHORITY, codec=self.codec, make_opener=self._make_authority_opener
             )
-            self.helper.opener = self.helper.make_opener(OpenerState())
+            self.helper.start()
             self.members[AUTHORITY] = self.helper
-        self.server.add_helper(self.helper.id)
+        self.users = [self._join() for _ in range(scenario.users)]
+        self._add_helper()
         self._at(TICK, self._tick)
+        self.run(until=ENROLMENT)
 
     # -- parties
 
@@ -169,28 +207,34 @@ class Simulation:
         )
 
     def _join(self) -> Member:
-        authority, deployment, public = self.authority, self.deployment, self.ring.public_key
+        """A new user asks the authority to take part."""
+        deployment, public, id = self.deployment, self.ring.public_key, self.draw(ID_BYTES)
         if deployment.plan.opener == "authority":
-            enrolment = authority.enrol()
-            told: dict[str, Any] = {"sealing_key": authority.sealing_key}
-            member = Member(id=enrolment.id, codec=self.codec)
+            told: dict[str, Any] = {"sealing_key": self.authority.sealing_key}
+            member = Member(id=id, codec=self.codec)
         else:
-            keys = authority.make_user_keys()
-            enrolment, told = authority.enrol(keys.public), {"public_key": public}
+            keys = make_keys(deployment.plan.parameters, backend=public.backend)
+            told = {"public_key": public}
             codec = Codec(deployment, public_key=public, opener_key=keys.public)
-            member = Member(id=enrolment.id, codec=codec)
             opener = Opener(keys.secret, public_key=public)
+            member = Member(id=id, codec=codec, key=keys.public)
             member.make_opener = lambda state: OpenerParty(
                 deployment, opener=opener, state=state, draw=self.draw
             )
-            member.opener = member.make_opener(OpenerState())
-            self.recipients[member.id] = enrolment.recipient
-        member.make_user = lambda: User(deployment, id=member.id, draw=self.draw, **told)
-        member.user = member.make_user()
-        self.members[member.id] = member
-        assert self.server is not None
-        self._store(self.server.enrol(member.id, enrolment.recipient))
+        member.make_user = lambda state: User(
+            deployment, id=id, state=state, draw=self.draw, **told
+        )
+        member.start()
+        self.members[id] = member
+        assert member.user is not None
+        self._take(member, member.user.enrol(member.key))
         return member
+
+    def _add_helper(self) -> None:
+        """Let the server use the opener as soon as it can reach it."""
+        known = self.helper.id == AUTHORITY or self.helper.id in self.stored.members
+        if self.server is not None and known:
+            self.server.add_helper(self.helper.id)
 
     # -- what happens
 
@@ -216,11 +260,10 @@ class Simulation:
             self._crash(party, seconds=seconds or DOWN)
         elif kind == "worker" and self.server is not None:
             # What a dead worker costs: its conversations and sessions, and nothing else.
-            for opener in {**self.recipients, self.helper.id: None}:
+            for opener in self.members:
                 if self.server is not None:
                     self._take(None, self.server.lose(opener, now=self.now))
-            if self.server is not None:
-                self.server.add_helper(self.helper.id)
+            self._add_helper()
         elif kind == "cut":
             member = self.helper if operation.actor == "opener" else self.users[0]
             self.cut[member.id] = self.now + seconds
@@ -238,13 +281,16 @@ class Simulation:
         for name, times in self.ledger.received.items():
             require(self.ledger.answered[name] >= times, "a round is forgotten")
         require(self.ledger.acknowledged == set(self.ledger.reports), "a report is never stored")
+        members = set(self.members) - {AUTHORITY}
+        require(set(self.enrolled.members) == members, "the authority knows other users")
+        require(set(self.stored.members) == members, "the server knows other users")
         self.ledger.check_sums(self.server.state, reader=self.reader)
 
     @property
     def _idle(self) -> bool:
         if self.server is None or not is_idle(self.server):
             return False
-        waiting = any(m.user is None or unanswered(m.user) for m in self.users)
+        waiting = any(not member.up or member.unsettled() for member in self.members.values())
         flying = any(action is not None for _, _, action in self._events if action != self._tick)
         return not waiting and not flying
 
@@ -256,26 +302,29 @@ class Simulation:
         if not member.up or member.user is None:
             return
         contexts = draw_contexts(self.numbers, self.deployment.settings)
-        ask = member.user.ask(contexts)
-        batch = self.stored.learned.batch.number
-        self.ledger.asked[ask.name] = Asked(contexts=contexts, batch=batch)
-        self._post(member, ask)
+        effects = member.user.ask(contexts)
+        asked = Asked(contexts=contexts, batch=self.stored.learned.batch.number)
+        self._take(member, effects)
+        name = sent(effects).name
+        if name in member.stored_user.rounds:
+            self.ledger.asked[name] = asked
 
     def _report(self, member: Member) -> None:
         if not member.up or member.user is None:
             return
         context, reward = draw_report(self.numbers, self.deployment.settings)
-        report = member.user.report(context, reward)
-        self.ledger.reports[report.name] = (context, reward)
-        self._post(member, report)
+        effects = member.user.report(context, reward)
+        self._take(member, effects)
+        name = sent(effects).name
+        if name in member.stored_user.outbox:
+            self.ledger.reports[name] = (context, reward)
 
     def _wake(self, member: Member) -> None:
         """A user sends again what has no answer."""
         member.wakes = False
-        if not member.up or member.user is None:
-            return
-        for message in unanswered(member.user):
-            self._post(member, message)
+        for message in member.unsettled() if member.up else ():
+            to = AUTHORITY if isinstance(message, Enrol) else SERVER
+            self._post(member, message, to=to)
 
     # -- clock
 
@@ -299,18 +348,18 @@ class Simulation:
 
     # -- network
 
-    def _post(self, member: Member, message: Message) -> None:
-        if isinstance(message, Ask | Report) and not member.wakes:
+    def _post(self, member: Member, message: Message, *, to: bytes) -> None:
+        if isinstance(message, Ask | Report | Enrol) and not member.wakes:
             member.wakes = True
             self._at(RETRY, lambda: self._wake(member))
-        self._carry(member.codec.encode(message), sender=member.id, to=SERVER)
+        self._carry(member.codec.encode(message), sender=member.id, to=to)
 
     def _carry(self, data: bytes, *, sender: bytes, to: bytes) -> None:
         luck, faults = self.luck, self.scenario.faults
         copies = 1
         if self.faulty:
-            end = self.members[sender if to == SERVER else to].id
-            if self.cut.get(end, 0.0) > self.now or luck.random() < faults.lose:
+            cut = max(self.cut.get(end, 0.0) for end in (sender, to))
+            if cut > self.now or luck.random() < faults.lose:
                 return
             copies += luck.random() < faults.repeat
         for _ in range(copies):
@@ -327,13 +376,17 @@ class Simulation:
         if to == SERVER:
             self._serve(data, sender=sender)
             return
-        member = self.members[to]
-        if not member.up:
+        member = self.members.get(to)
+        if member is not None and not member.up:
             return
         try:
-            message = member.codec.decode(data)
+            message = (self.codec if member is None else member.codec).decode(data)
         except DamagedData:
             return
+        if isinstance(message, Enrol):
+            self._take(self.authority, self.authority.handle(message, sender=sender))
+            return
+        assert member is not None
         if isinstance(message, FOR_USERS):
             self._read(member, message)
         elif member.opener is not None:
@@ -363,49 +416,61 @@ class Simulation:
             if colours is None:
                 return  # the other half was lost: the user asks again
         if isinstance(message, Refusal):
-            require("not enrolled" not in message.reason, "a member is forgotten")
             return  # it is asked again
         try:
-            changes = member.user.handle(message, colours=colours).changes
+            effects = member.user.handle(message, colours=colours)
         except DamagedData:
             return
         if isinstance(message, Receipt) and message.name in self.ledger.reports:
             self.ledger.acknowledged.add(message.name)
-        for change in changes:
+        self._take(member, effects)
+        for change in effects.changes:
             if isinstance(change, Recommended):
                 assert isinstance(message, Answer)
                 self.ledger.judge(change.name, arm=change.arm, batch=message.batch)
 
     # -- storing, sending, and crashes in between
 
-    def _take(self, member: Member | None, effects: Effects) -> bool:
-        """Store what changed, then send; False if the party crashed on the way."""
+    def _take(self, party: Member | Authority | None, effects: Effects) -> bool:
+        """Store what changed, then send; False if the party, or the server, crashed on the way."""
         crashes = self.faulty and self.luck.random() < self.scenario.faults.crash
         point = self.luck.randrange(3) if crashes and (effects.changes or effects.replies) else -1
         if point != 0:
-            self._store(effects, member)
+            self._store(effects, party)
         replies = effects.replies if point < 0 else effects.replies[: point - 1]
         for envelope in replies:
-            self._send(member, envelope)
+            self._send(party, envelope)
         if point >= 0:
-            self._crash(member, seconds=self.luck.choice((0.0, DOWN, 2 * PATIENCE)))
+            self._crash(party, seconds=self.luck.choice((0.0, DOWN, 2 * PATIENCE)))
         return point < 0
 
-    def _store(self, effects: Effects, member: Member | None = None) -> None:
-        if member is None:
-            for change in effects.changes:
+    def _store(self, effects: Effects, party: Member | Authority | None) -> None:
+        for change in effects.changes:
+            if party is None:
                 change.apply(self.stored)
                 self.ledger.follow(change)
+                if isinstance(change, Enrolled) and change.user == self.helper.id:
+                    self._add_helper()
+            elif isinstance(party, Authority):
+                change.apply(self.enrolled)
+            elif isinstance(change, OPENERS_CHANGES):
+                change.apply(party.stored_opener)
+            else:
+                change.apply(party.stored_user)
 
-    def _send(self, member: Member | None, envelope: Envelope) -> None:
+    def _send(self, party: Member | Authority | None, envelope: Envelope) -> None:
         message = envelope.message
         self._watch(message)
-        if member is not None:
-            self._post(member, message)
+        if isinstance(party, Member):
+            self._post(party, message, to=envelope.to)
             return
+        if isinstance(message, Refusal):
+            known = "not enrolled" in message.reason and envelope.to in self.stored.members
+            require(not known, "a member is forgotten")
         if isinstance(message, Answer | Refusal):
             self.ledger.answered[message.name] += 1
-        self._carry(self.codec.encode(message), sender=SERVER, to=envelope.to)
+        sender = SERVER if party is None else AUTHORITY
+        self._carry(self.codec.encode(message), sender=sender, to=envelope.to)
 
     def _watch(self, message: Message) -> None:
         once, kind = self.ledger.once, type(message).__name__
@@ -424,41 +489,37 @@ class Simulation:
             for opening in getattr(message, "openings", ()):
                 once.use("opening", opening.name)
 
-    def _crash(self, member: Member | None, *, seconds: float) -> None:
-        if member is None:
+    def _crash(self, party: Member | Authority | None, *, seconds: float) -> None:
+        if isinstance(party, Authority):  # it is back at once, with its keys
+            party.state.members = copy(self.enrolled.members)
+        elif party is None:
             if self.server is None:
                 return
             self.server = None
             self.ledger.received.clear()
             self.ledger.answered.clear()
             self._at(seconds, self._restart_server)
-        elif member.up:
-            member.up = False
-            self._at(seconds, lambda: self._restart(member))
+        elif party.up:
+            party.up = False
+            self._at(seconds, lambda: self._restart(party))
 
     def _restart_server(self) -> None:
         state = load_state(self._dump(self.stored), **self._reading)
         self.server = Server(
             self.deployment,
             ring=self.ring,
-            recipients=self.recipients,
             state=state,
             draw=self.draw,
             patience=PATIENCE,
         )
-        self.server.add_helper(self.helper.id)
+        self._add_helper()
 
     def _restart(self, member: Member) -> None:
         member.up = True
-        if member.make_opener is not None and member.opener is not None:
-            member.opener = member.make_opener(member.opener.state)
-        if member.user is not None and member.make_user is not None:
-            state, member.user = member.user.state, member.make_user()
-            member.user.state.rounds.update(state.rounds)
-            member.user.state.outbox.update(state.outbox)
-            if not member.wakes and unanswered(member.user):
-                member.wakes = True
-                self._at(RETRY, lambda: self._wake(member))
+        member.start()
+        if not member.wakes and member.unsettled():
+            member.wakes = True
+            self._at(RETRY, lambda: self._wake(member))
 
     def _check_stored(self, server: Server) -> None:
         same = self._dump(server.state) == self._dump(self.stored)

@@ -2,43 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import nacl.public
 
+from helba.errors import InvalidInput
 from helba.protocol.deployment import SharesDeployment
-from helba.protocol.message import ID_BYTES
+from helba.protocol.effects import SERVER, Effects, Transition
+from helba.protocol.message import Admission, Enrol, Message, Refusal
 from helba.randomness import Draw, draw_bytes
-from helba.ring import PublicKey, Recipient, Ring
+from helba.ring import Recipient, Ring
 from helba.ring.key import find_backend
 from helba.ring.secret import KeyPair, Opener, make_keys, make_reencryption_key
 
 
 @dataclass(frozen=True, kw_only=True)
-class Enrolment:
-    """A user's name, and in the setting `users` the keys by which the server reaches it."""
+class Enrolled:
+    """A user takes part; in the setting `users` with the key of that name."""
 
-    id: bytes
-    recipient: Recipient | None = None
+    user: bytes
+    key_id: bytes
+
+    def apply(self, state: AuthorityState) -> None:
+        """Add the member."""
+        state.members[self.user] = self.key_id
+
+
+@dataclass(kw_only=True)
+class AuthorityState:
+    """Names of the users' own keys by user; they are empty in the setting `authority`."""
+
+    members: dict[bytes, bytes] = field(default_factory=dict)
 
 
 class Authority:
     """Holds the collective secret key, and in `authority` the key that seeds are sealed to.
 
-    `public_key` is the collective one, `sealing_key` the one that users seal seeds to, and
-    `private_sealing_key`, which stays with the opener, opens them. `seed` fixes the noise of the
-    simulator, and so which way ties go there; with OpenFHE there is none.
+    `handle` enrols whoever asks: who may ask is a matter of the channel. `public_key` is the
+    collective key, `sealing_key` the one that users seal seeds to; `private_sealing_key`, which
+    stays with the opener, opens them, and is libsodium's own draw. `seed` fixes the noise of the
+    simulator, and so which way ties go; with OpenFHE there is none. With a `state` it goes on from
+    there, and the state is the authority's from then on.
     """
 
     def __init__(
-        self, deployment: SharesDeployment, *, seed: int | None = None, draw: Draw = draw_bytes
+        self,
+        deployment: SharesDeployment,
+        *,
+        seed: int | None = None,
+        state: AuthorityState | None = None,
+        draw: Draw = draw_bytes,
     ) -> None:
         self.deployment = deployment
-        plan = deployment.plan
+        self.state = AuthorityState() if state is None else state
+        self._transition = Transition(self.state)
         self._draw = draw
-        self._backend = find_backend(deployment.backend, plan.parameters, seed=seed)
+        plan = deployment.plan
         self._keys: KeyPair = make_keys(
-            plan.parameters, backend=self._backend, automorphism=plan.automorphism
+            plan.parameters,
+            backend=find_backend(deployment.backend, plan.parameters, seed=seed),
+            automorphism=plan.automorphism,
         )
         self.public_key = self._keys.public
         self.private_sealing_key = nacl.public.PrivateKey.generate()
@@ -47,6 +70,29 @@ class Authority:
     def __repr__(self) -> str:
         return f"Authority(opener={self.deployment.plan.opener!r})"
 
+    def handle(self, message: Message, *, sender: bytes) -> Effects:
+        """Enrol who asks to take part; the same again is told to the server again."""
+        if not isinstance(message, Enrol):
+            raise InvalidInput("message", type(message).__name__, "one for an authority")
+        key, members = message.public_key, self.state.members
+        key_id = b"" if key is None else key.key_id
+        if (key is None) == (self.deployment.plan.opener == "users"):
+            self._refuse(sender, "a user has a key of its own in the setting 'users' only")
+        elif members.get(sender, key_id) != key_id:
+            self._refuse(sender, "the user is enrolled with another key")
+        else:
+            if sender not in members:
+                self._transition.commit(Enrolled(user=sender, key_id=key_id))
+            recipient = None
+            if key is not None:
+                way = make_reencryption_key(self._keys.secret, to=key)
+                recipient = Recipient(public=key, reencryption=way)
+            self._transition.send(Admission(user=sender, recipient=recipient), to=SERVER)
+        return self._transition.take()
+
+    def _refuse(self, user: bytes, reason: str) -> None:
+        self._transition.send(Refusal(name=user, reason=reason), to=user)
+
     def make_ring(self) -> Ring:
         """Return what the server computes with: public keys."""
         return Ring(self._keys.public, evaluation_key=self._keys.evaluation, draw=self._draw)
@@ -54,15 +100,3 @@ class Authority:
     def make_opener(self) -> Opener:
         """Return the opener under the collective key, for the setting `authority`."""
         return Opener(self._keys.secret, public_key=self._keys.public)
-
-    def make_user_keys(self) -> KeyPair:
-        """Return a key pair of one's own, as a user makes it."""
-        return make_keys(self.deployment.plan.parameters, backend=self._backend)
-
-    def enrol(self, public_key: PublicKey | None = None) -> Enrolment:
-        """Take a user in; with its own public key in the setting `users`."""
-        name = self._draw(ID_BYTES)
-        if public_key is None:
-            return Enrolment(id=name)
-        way = make_reencryption_key(self._keys.secret, to=public_key)
-        return Enrolment(id=name, recipient=Recipient(public=public_key, reencryption=way))

@@ -19,14 +19,16 @@ from helba.opener.opener import OpenerParty
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import AUTHORITY, SERVER, Envelope
-from helba.protocol.message import Ask, ForUser, Message, Offer
+from helba.protocol.message import ID_BYTES, Ask, Enrol, ForUser, Message, Offer, Report
 from helba.randomness import draw_bytes
-from helba.ring.secret import Opener
+from helba.ring.secret import Opener, make_keys
 from helba.server.server import Server
 from helba.server.state import ServerState
 from helba.user.client import Client
 from helba.user.user import User
 
+ENROLMENT = "enrolment"  # is no part of a round: its bytes are not counted
+USER_PURPOSES = {Enrol: ENROLMENT, Ask: "recommendation", Report: "report"}
 PURPOSES = {"ask": "recommendation", "fold": "report", "test": "test", "update": "update"}
 MOST_TROUBLES = 8  # conversations given up and models rejected, after which nothing is right
 
@@ -88,22 +90,34 @@ class Parties:
     def join(self, *, name: str = "user") -> Client:
         """Enrol a user and return its client; `name` is whose its seconds are."""
         authority, deployment, public = self.authority, self.deployment, self.authority.public_key
-        draw, opener = self._draw, None
+        draw, id = self._draw, self._draw(ID_BYTES)
         if deployment.plan.opener == "authority":
-            enrolment, codec = authority.enrol(), self.codec
-            user = User(deployment, id=enrolment.id, sealing_key=authority.sealing_key, draw=draw)
+            key, opener, codec = None, None, self.codec
+            user = User(deployment, id=id, sealing_key=authority.sealing_key, draw=draw)
         else:
-            keys = authority.make_user_keys()
-            enrolment = authority.enrol(keys.public)
-            user = User(deployment, id=enrolment.id, public_key=public, draw=draw)
-            codec = Codec(deployment, public_key=public, opener_key=keys.public)
+            keys = make_keys(deployment.plan.parameters, backend=public.backend)
+            key, codec = keys.public, Codec(deployment, public_key=public, opener_key=keys.public)
             opener = OpenerParty(
                 deployment, opener=Opener(keys.secret, public_key=public), draw=draw
             )
-        self.server.enrol(user.id, enrolment.recipient)
-        station = Station(id=user.id, parties=self, codec=codec, opener=opener, name=name)
-        self.stations[user.id] = station
-        return Client(user, transport=station, colours=station.take_colours if opener else None)
+            user = User(deployment, id=id, public_key=public, draw=draw)
+        station = Station(id=id, parties=self, codec=codec, opener=opener, name=name)
+        self.stations[id] = station
+        client = Client(
+            user, transport=station, colours=None if opener is None else station.take_colours
+        )
+        client.enrol(key)
+        return client
+
+    def enrol(self, data: bytes, *, sender: bytes) -> None:
+        """Hand a user's message to the authority, and deliver what follows."""
+        effects = self.authority.handle(self.codec.decode(data), sender=sender)
+        for envelope in effects.replies:
+            reply = self.codec.encode(envelope.message)
+            if envelope.to == SERVER:
+                self.deliver([reply], sender=AUTHORITY, purpose=ENROLMENT)
+            else:
+                self.stations[envelope.to].receive(reply, purpose=ENROLMENT)
 
     def extend(self, horizon: int) -> None:
         """Go on with a longer horizon; clients of before have to join again."""
@@ -114,8 +128,7 @@ class Parties:
     def deliver(
         self, messages: Sequence[bytes] = (), *, sender: bytes = b"", purpose: str = "none"
     ) -> None:
-        """Deliver a user's messages, and everything that the server does then until it is idle."""
-        self.ledger.bytes_up += sum(map(len, messages))
+        """Deliver messages, and everything that the server does then until it is idle."""
         to_server = deque((data, sender, purpose) for data in messages)
         state = self.server.state
         most = state.abandoned + state.rejected + MOST_TROUBLES
@@ -164,13 +177,18 @@ class Station:
     inbox: list[Message] = field(default_factory=list)
     name: str = "user"
 
-    def exchange(self, message: Message) -> Sequence[Message]:
+    def exchange(self, envelope: Envelope) -> Sequence[Message]:
         """Send a message; return what came for the user once nothing is left to do."""
-        purpose = "recommendation" if isinstance(message, Ask) else "report"
+        message, parties = envelope.message, self.parties
+        purpose = USER_PURPOSES[type(message)]
         began = time.perf_counter()
         data = self.codec.encode(message)
-        self.parties.ledger.seconds["user", purpose] += time.perf_counter() - began
-        self.parties.deliver([data], sender=self.id, purpose=purpose)
+        parties.ledger.seconds["user", purpose] += time.perf_counter() - began
+        if envelope.to == AUTHORITY:
+            parties.enrol(data, sender=self.id)
+        else:
+            parties.ledger.bytes_up += len(data)
+            parties.deliver([data], sender=self.id, purpose=purpose)
         found, self.inbox = self.inbox, []
         return found
 
@@ -185,13 +203,18 @@ class Station:
             replies = self.opener.handle(message, sender=SERVER).replies
             answers = [self.codec.encode(each.message) for each in replies]
         ledger.seconds[self.name, purpose] += time.perf_counter() - began
+        if purpose != ENROLMENT:
+            self._count(data, answers)
+        return [(answer, self.id, purpose) for answer in answers]
+
+    def _count(self, data: bytes, answers: Sequence[bytes]) -> None:
+        ledger, sent = self.parties.ledger, sum(map(len, answers))
         if self.name == "user":
             ledger.bytes_down += len(data)
-            ledger.bytes_up += sum(map(len, answers))
+            ledger.bytes_up += sent
         else:
             ledger.bytes_to_opener += len(data)
-            ledger.bytes_from_opener += sum(map(len, answers))
-        return [(answer, self.id, purpose) for answer in answers]
+            ledger.bytes_from_opener += sent
 
     def take_colours(self, task: bytes) -> Bits | None:
         """Return the opener's half of an answer, where the user is the opener."""

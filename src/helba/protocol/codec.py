@@ -31,7 +31,7 @@ from helba.protocol.box import BOX_BYTES, pack_bits, sealed_bytes
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.form import Form, Reader, dump_number, make_form
 from helba.protocol.message import ID_BYTES, SIGN_SEED_BYTES, Message, Shared, Work
-from helba.ring import Ciphertext, Opening, PublicKey
+from helba.ring import Ciphertext, Opening, PublicKey, Recipient
 from helba.ring.sharing.pad import dump_shares, load_shares
 from helba.ring.wire import dump_ciphertext, dump_opening, load_ciphertext, load_opening
 
@@ -132,6 +132,9 @@ class Codec:
             "transfer": self._garbled(TransferMessage),
             "tables": self._garbled(TablesMessage),
             "returned": self._garbled(ReturnedMessage),
+            "user": name,
+            "public_key": make(type(None) if shared else PublicKey),
+            "recipient": make(type(None) if shared else Recipient),
         }
 
     def _shares_or(self, encrypted: Form, *, count: int) -> Form:

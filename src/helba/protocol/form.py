@@ -1,7 +1,7 @@
 """Forms of values as bytes, and the reader that takes them off a message or a stored state.
 
     int, float  8 bytes      bool  a byte, 0 or 1      X | None  a bool, then the X
-    bytes, ciphertext, shares: their length, then they      tuple, mapping: how many, then they
+    bytes, ciphertext, key, shares: their length, then they      tuple, mapping: how many, then they
     lengths and how many: 4 bytes
 
 A dataclass is its fields, in their order. What cannot be read is `DamagedData`, or what the class
@@ -20,10 +20,17 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from helba.errors import DamagedData
 from helba.garbling.circuits.circuit import Bits
 from helba.protocol.box import unpack_bits
-from helba.ring import Ciphertext, PublicKey
+from helba.ring import Ciphertext, PublicKey, Recipient
+from helba.ring.backend import Backend
 from helba.ring.sharing.integer import Integers
 from helba.ring.sharing.pad import NUMBER_BYTES, SHARE_DIGEST_BYTES, dump_shares, load_shares
-from helba.ring.wire import dump_ciphertext, load_ciphertext
+from helba.ring.wire import (
+    dump_ciphertext,
+    dump_key,
+    load_ciphertext,
+    load_public_key,
+    load_reencryption_key,
+)
 
 MOST_PARTS = 1 << 16  # of a tuple
 _FLOAT = struct.Struct("<d")
@@ -91,6 +98,11 @@ def make_form(kind: Any, *, public_key: PublicKey) -> Form:
             lambda value: _frame(dump_ciphertext(value, backend=public_key.backend)),
             lambda reader: load_ciphertext(reader.part(), public_key=public_key),
         )
+    if kind is PublicKey:
+        load = partial(_load_key, backend=public_key.backend)
+        return Form(lambda key: _frame(dump_key(key)), load)
+    if kind is Recipient:
+        return Form(_dump_recipient, partial(_load_recipient, public_key=public_key))
     if kind == Integers:
         return Form(lambda shares: _frame(dump_shares(shares)), _load_shares)
     make = partial(make_form, public_key=public_key)
@@ -112,6 +124,20 @@ def _frame(part: bytes) -> bytes:
 def _load_shares(reader: Reader) -> Any:
     part = reader.part()
     return load_shares(part, count=(len(part) - SHARE_DIGEST_BYTES) // NUMBER_BYTES)
+
+
+def _load_key(reader: Reader, *, backend: Backend) -> PublicKey:
+    return load_public_key(reader.part(), parameters=backend.parameters, backend=backend)
+
+
+def _dump_recipient(value: Recipient) -> bytes:
+    return _frame(dump_key(value.public)) + _frame(dump_key(value.reencryption))
+
+
+def _load_recipient(reader: Reader, *, public_key: PublicKey) -> Recipient:
+    public = _load_key(reader, backend=public_key.backend)
+    way = load_reencryption_key(reader.part(), public_key=public_key, to=public)
+    return Recipient(public=public, reencryption=way)
 
 
 def _fields(kind: Any, forms: dict[str, Form]) -> Form:

@@ -1,9 +1,12 @@
 """Messages of the bandit on shares. Parties exchange these and nothing else.
 
-    user    -> server   Ask, Report                 a ciphertext, or shares and a sealed seed
-    server  -> user     Answer, Receipt, Refusal
-    server  -> opener   Offer, PadTask, ReopenTask, CompareTask, Tables
-    opener  -> server   Acceptance, Pads, Reopened, Transfer, Verdict, Colours, Abort
+    user      -> authority  Enrol
+    authority -> server     Admission
+    authority -> user       Refusal
+    user      -> server     Ask, Report               a ciphertext, or shares and a sealed seed
+    server    -> user       Answer, Receipt, Refusal
+    server    -> opener     Offer, PadTask, ReopenTask, CompareTask, Tables
+    opener    -> server     Acceptance, Pads, Reopened, Transfer, Verdict, Colours, Abort
 
 A task is one piece of the server's work that needs the opener; its name is drawn at random, and a
 new attempt has a new name. What is opened, moved and compared in a task follows from the plan and
@@ -25,11 +28,29 @@ from helba.garbling import (
 from helba.garbling.circuits.circuit import Bits
 from helba.learning.update import TestTerms
 from helba.learning.update_certificate import UpdateTerms
-from helba.ring import Ciphertext, Opening
+from helba.ring import Ciphertext, Opening, PublicKey, Recipient
 from helba.ring.sharing.integer import Integers
 
 ID_BYTES = 16
 SIGN_SEED_BYTES = 32
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Enrol:
+    """A user asks to take part; in the setting `users` with a public key of its own.
+
+    Who asks is known by the channel it comes through, for all that users send.
+    """
+
+    public_key: PublicKey | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Admission:
+    """This user takes part; in the setting `users` with the keys by which the server reaches it."""
+
+    user: bytes
+    recipient: Recipient | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,10 +63,7 @@ class Shared:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ask:
-    """A user asks for a recommendation in the round `name`: the features of all its arms.
-
-    Who asks is known by the channel it comes through, for reports as well.
-    """
+    """A user asks for a recommendation in the round `name`: the features of all its arms."""
 
     name: bytes
     features: tuple[Ciphertext, ...] | Shared
@@ -75,14 +93,14 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """The report of that name is stored and will count, once."""
+    """What has that name is stored: a report, which will count once, or a user, who may ask."""
 
     name: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """An ask or report that the server does not take, and why."""
+    """An ask, a report or a user of that name is not taken, and why."""
 
     name: bytes
     reason: str
@@ -233,4 +251,6 @@ Message = (
     | Verdict
     | Colours
     | Abort
+    | Enrol
+    | Admission
 )

@@ -172,13 +172,13 @@ def dump_key(key: PublicKey | EvaluationKey | ReencryptionKey) -> bytes:
 
 
 def load_public_key(
-    data: bytes | memoryview, *, parameters: RingParameters, backend: str = "openfhe"
+    data: bytes | memoryview, *, parameters: RingParameters, backend: str | Backend = "openfhe"
 ) -> PublicKey:
     """Return a public key of this ring and backend, or raise `DamagedData`.
 
     The reader names the backend, never the bytes: the simulator hides nothing.
     """
-    engine = find_backend(backend, parameters)
+    engine = find_backend(backend, parameters) if isinstance(backend, str) else backend
     return PublicKey(**load_any_key(data, backend=engine, kind="public key"))
 
 

@@ -39,15 +39,15 @@ class Asks:
     def __len__(self) -> int:
         return len(self._waiting) + sum(map(len, self._apart))
 
-    def take(self, ask: Ask, *, sender: bytes, served: bool) -> None:
-        """Put an ask in the queue, or refuse it; `served` says if its user has keys here."""
-        reason = self._find_fault(ask, served=served)
+    def take(self, ask: Ask, *, sender: bytes) -> None:
+        """Put an ask in the queue, or refuse it."""
+        reason = self._find_fault(ask)
         if reason:
             self._transition.send(Refusal(name=ask.name, reason=reason), to=sender)
         else:
             self._waiting.append((sender, ask))
 
-    def _find_fault(self, ask: Ask, *, served: bool) -> str:
+    def _find_fault(self, ask: Ask) -> str:
         deployment = self._deployment
         if len(self._waiting) >= MOST_WAITING:
             return "too many asks wait"
@@ -56,8 +56,6 @@ class Asks:
             if not isinstance(ask.features, Shared) or len(ask.features.shares) != numbers:
                 return f"expected {numbers} shares and a sealed seed"
         else:
-            if not served:
-                return "the server has no keys of this user"
             wanted = deployment.describe_features(self._ring.public_key)
             if isinstance(ask.features, Shared) or list(ask.features) != wanted:
                 return "the ciphertexts are not those of an ask of this plan"

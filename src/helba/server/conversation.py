@@ -74,7 +74,7 @@ class Conversation:
 class Conversations:
     """All of a server's conversations and sessions; `ended` waits for the server to take it.
 
-    `recipients` are users' own keys, in the setting `users`. What an opener leaves waiting for
+    `recipients` have the users' own keys, in the setting `users`. What an opener leaves waiting for
     `patience` seconds is given up.
     """
 
@@ -83,7 +83,7 @@ class Conversations:
         deployment: SharesDeployment,
         *,
         ring: Ring,
-        recipients: Mapping[bytes, Recipient],
+        recipients: Mapping[bytes, Recipient | None],
         transition: Transition,
         draw: Draw,
         patience: float,

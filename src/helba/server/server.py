@@ -8,15 +8,22 @@ conversation; when one is given up, its work begins again with everything fresh.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from helba.errors import InvalidInput
 from helba.learning.update import begin_learning
 from helba.protocol.deployment import SharesDeployment
-from helba.protocol.effects import Effects, Transition
-from helba.protocol.message import Acceptance, Ask, Message, Refusal, Reply, Report
+from helba.protocol.effects import AUTHORITY, Effects, Transition
+from helba.protocol.message import (
+    Acceptance,
+    Admission,
+    Ask,
+    Message,
+    Receipt,
+    Refusal,
+    Reply,
+    Report,
+)
 from helba.randomness import Draw, draw_bytes
-from helba.ring import Recipient, Ring
+from helba.ring import Ring
 from helba.server.asks import Asks
 from helba.server.conversation import Conversations
 from helba.server.learning import Learning
@@ -29,8 +36,7 @@ PATIENCE = 300.0  # seconds that an opener may be silent before a conversation i
 class Server:
     """Serves one deployment with public keys only.
 
-    `recipients` are the users' own keys, in the setting `users`. With a `state` it goes on from
-    there, and the state is the server's from then on.
+    With a `state` it goes on from there, and the state is the server's from then on.
     """
 
     def __init__(
@@ -38,7 +44,6 @@ class Server:
         deployment: SharesDeployment,
         *,
         ring: Ring,
-        recipients: Mapping[bytes, Recipient] | None = None,
         state: ServerState | None = None,
         draw: Draw = draw_bytes,
         patience: float = PATIENCE,
@@ -49,13 +54,12 @@ class Server:
             state = ServerState(learned=begin_learning(ring, deployment.plan))
         self.state = state
         self.last_trouble = ""
-        self._recipients = dict(recipients or {})
         self._helpers: list[bytes] = []
         self._transition = Transition(state)
         self._conversations = Conversations(
             deployment,
             ring=ring,
-            recipients=self._recipients,
+            recipients=state.members,
             transition=self._transition,
             draw=draw,
             patience=patience,
@@ -64,16 +68,7 @@ class Server:
         self._reports = Reports(state, self._conversations)
         self._learning = Learning(state, self._conversations)
 
-    # -- who takes part
-
-    def enrol(self, user: bytes, recipient: Recipient | None = None) -> Effects:
-        """Serve a user from now on, in the setting `users` with the keys that lead to its own."""
-        if self.deployment.plan.opener == "users":
-            if recipient is None:
-                raise InvalidInput("recipient", None, "the user's keys in the setting 'users'")
-            self._recipients[user] = recipient
-        self._transition.commit(Enrolled(user=user))
-        return self._transition.take()
+    # -- openers
 
     def add_helper(self, opener: bytes) -> None:
         """Let this opener open tests and updates; in `authority` there is one for everything."""
@@ -96,9 +91,11 @@ class Server:
                 refusal = Refusal(name=message.name, reason="the user is not enrolled")
                 self._transition.send(refusal, to=sender)
             elif isinstance(message, Ask):
-                self._asks.take(message, sender=sender, served=sender in self._recipients)
+                self._asks.take(message, sender=sender)
             else:
                 self._reports.take(message, sender=sender)
+        elif isinstance(message, Admission):
+            self._admit(message, sender=sender)
         elif isinstance(message, Acceptance):
             trouble = self._conversations.accept(message, sender=sender)
             if trouble:
@@ -123,6 +120,16 @@ class Server:
             waits = bool(len(self._reports))
             self._learning.start(opener, now=now, reports_wait=waits)
         return self._settle(now=now)
+
+    def _admit(self, message: Admission, *, sender: bytes) -> None:
+        """Serve a user from now on, if the authority says so; its first keys count."""
+        if sender != AUTHORITY:
+            return
+        if (message.recipient is None) == (self.deployment.plan.opener == "users"):
+            raise InvalidInput("recipient", message.recipient, "keys in the setting 'users' alone")
+        if message.user not in self.state.members:
+            self._transition.commit(Enrolled(user=message.user, recipient=message.recipient))
+        self._transition.send(Receipt(name=message.user), to=message.user)
 
     def _choose_helper(self) -> bytes | None:
         """An opener for what is nobody's own round: one with a session if there is one."""

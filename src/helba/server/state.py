@@ -1,4 +1,4 @@
-"""What a server must not lose: model, sums, stored reports, members, and counts.
+"""State of a server, which it must not lose: model, sums, stored reports, members, and counts.
 
 Every change of it is one of the classes below, and is stored before anything that follows from it
 is sent. Masks, labels, offsets and open conversations are never among it: a server that restarts
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from helba.learning.update import Learned
 from helba.learning.update_certificate import UpdateTerms
-from helba.ring import Ciphertext, Ring
+from helba.ring import Ciphertext, Recipient, Ring
 from helba.ring.sharing.integer import Integers
 
 
@@ -50,9 +50,10 @@ class ServerState:
 
     `growth` sums reports beyond the model, but for those that an update under way has `taken`.
     `rows` are reports that are not summed yet, in order of arrival, `names` those of all reports
-    that were taken in, `members` those of the users. `cleared` is the number of reports up to which
-    the last test of this batch said no, `adopted` has the counts of the model's own update,
-    `attempts` counts models that were rejected since.
+    that were taken in. `members` are the users by name, in the setting `users` with the keys by
+    which the server reaches them. `cleared` is the number of reports up to which the last test of
+    this batch said no, `adopted` has the counts of the model's own update, `attempts` counts models
+    that were rejected since.
     """
 
     learned: Learned
@@ -61,7 +62,7 @@ class ServerState:
     cleared: int = 0
     rows: dict[bytes, Row] = field(default_factory=dict)
     names: dict[bytes, None] = field(default_factory=dict)
-    members: dict[bytes, None] = field(default_factory=dict)
+    members: dict[bytes, Recipient | None] = field(default_factory=dict)
     adopted: UpdateTerms | None = None
     attempts: int = 0
     tests: int = 0
@@ -91,15 +92,16 @@ class ServerState:
         return self.samples - max(self.cleared, self.learned.batch.samples)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Enrolled:
     """A user may ask and report from now on."""
 
     user: bytes
+    recipient: Recipient | None = None
 
     def apply(self, state: ServerState) -> None:
         """Add the member."""
-        state.members[self.user] = None
+        state.members[self.user] = self.recipient
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

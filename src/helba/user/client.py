@@ -1,4 +1,4 @@
-"""The client: a user that speaks to a server through a transport.
+"""The client: a user that speaks to the other parties through a transport.
 
 A transport takes one message and returns what came back for the user; encoding, addresses and
 waiting are its own. So the same client works inside one process and over a network.
@@ -12,21 +12,23 @@ from typing import Protocol
 from helba.bandits.policy import Array
 from helba.errors import RunFailed
 from helba.garbling.circuits.circuit import Bits
+from helba.protocol.effects import SERVER, Effects, Envelope
 from helba.protocol.message import Answer, Message
-from helba.user.user import Acknowledged, Declined, Recommended, User
+from helba.ring import PublicKey
+from helba.user.user import Acknowledged, Admitted, Asked, Declined, Recommended, Reported, User
 
-_End = Recommended | Acknowledged | Declined
+_End = Admitted | Recommended | Acknowledged | Declined
 
 
 class Transport(Protocol):
-    """Carries a user's messages to the server."""
+    """Carries a user's messages to the server, and to the authority."""
 
-    def exchange(self, message: Message) -> Sequence[Message]:
+    def exchange(self, envelope: Envelope) -> Sequence[Message]:
         """Send a message and return what came back."""
 
 
 class Client:
-    """Asks for recommendations and reports rewards, one exchange each.
+    """Takes part, asks for recommendations and reports rewards, one exchange each.
 
     `colours` returns the opener's half of the answer to a task, where the user is the opener. A
     report that was not acknowledged stays in the user's outbox, and `flush` sends it again: it
@@ -44,34 +46,47 @@ class Client:
         self._transport = transport
         self._colours = colours
 
+    def enrol(self, public_key: PublicKey | None = None) -> None:
+        """Take part from now on; in the setting `users` with a key of one's own."""
+        found = self._exchange(self.user.enrol(public_key), name=self.user.id)
+        if not isinstance(found, Admitted):
+            raise RunFailed(f"the user was not enrolled: {_reason(found)}")
+
     def recommend(self, contexts: Array) -> int:
         """Return the arm to play among these contexts, one a row."""
-        ask = self.user.ask(contexts)
+        effects = self.user.ask(contexts)
+        (asked,) = effects.changes
+        assert isinstance(asked, Asked)
+        name = asked.round.ask.name
         try:
-            found = self._exchange(ask, name=ask.name)
+            found = self._exchange(effects, name=name)
         finally:
-            self.user.forget(ask.name)
+            self.user.forget(name)
         if isinstance(found, Recommended):
             return found.arm
         raise RunFailed(f"the server refused the round: {_reason(found)}")
 
     def report(self, context: Array, reward: float) -> None:
         """Report what playing a context earned; it is stored when this returns."""
-        report = self.user.report(context, reward)
-        found = self._exchange(report, name=report.name)
+        effects = self.user.report(context, reward)
+        (reported,) = effects.changes
+        assert isinstance(reported, Reported)
+        found = self._exchange(effects, name=reported.report.name)
         if not isinstance(found, Acknowledged):
             raise RunFailed(f"the server refused a report: {_reason(found)}")
 
     def flush(self) -> int:
         """Send reports again that were not acknowledged; return how many still are not."""
         for report in tuple(self.user.state.outbox.values()):
-            self._exchange(report, name=report.name)
+            again = Effects(replies=(Envelope(to=SERVER, message=report),))
+            self._exchange(again, name=report.name)
         return len(self.user.state.outbox)
 
-    def _exchange(self, message: Message, *, name: bytes) -> _End | None:
-        """Send a message; return what came of the round or report of that name."""
+    def _exchange(self, effects: Effects, *, name: bytes) -> _End | None:
+        """Send a message; return what came of the user, round or report of that name."""
         found = None
-        for reply in self._transport.exchange(message):
+        (envelope,) = effects.replies
+        for reply in self._transport.exchange(envelope):
             colours = None
             if isinstance(reply, Answer) and self._colours is not None:
                 colours = self._colours(reply.task)

@@ -19,11 +19,12 @@ from helba.garbling.circuits.circuit import Bits
 from helba.learning.round import encrypt_report
 from helba.protocol.box import SealedSeed, open_answer, seal_seed
 from helba.protocol.deployment import SharesDeployment
-from helba.protocol.effects import Effects, Transition
+from helba.protocol.effects import AUTHORITY, SERVER, Effects, Transition
 from helba.protocol.message import (
     ID_BYTES,
     Answer,
     Ask,
+    Enrol,
     Message,
     Receipt,
     Refusal,
@@ -43,6 +44,50 @@ class OpenRound:
     ask: Ask
     arms: int
     seed: SealedSeed | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admitted:
+    """The server serves this user."""
+
+    name: bytes
+
+    def apply(self, state: UserState) -> None:
+        """Note it."""
+        state.admitted = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A round is open."""
+
+    round: OpenRound
+
+    def apply(self, state: UserState) -> None:
+        """Keep it until its answer comes."""
+        state.rounds[self.round.ask.name] = self.round
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reported:
+    """A report is to be sent until it is acknowledged."""
+
+    report: Report
+
+    def apply(self, state: UserState) -> None:
+        """Put it into the outbox."""
+        state.outbox[self.report.name] = self.report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgotten:
+    """A round is given up: its answer will not be read."""
+
+    name: bytes
+
+    def apply(self, state: UserState) -> None:
+        """Close the round."""
+        state.rounds.pop(self.name, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +115,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, kw_only=True)
 class Declined:
-    """The server does not take an ask or a report."""
+    """The server does not take an ask or a report, or the authority not the user."""
 
     name: bytes
     reason: str
@@ -85,9 +130,10 @@ class Declined:
 class UserState:
     """Rounds without an answer, and reports that the server has not acknowledged, by name.
 
-    Their messages may be sent again as they are.
+    Their messages may be sent again as they are. `admitted` says that the server knows the user.
     """
 
+    admitted: bool = False
     rounds: dict[bytes, OpenRound] = field(default_factory=dict)
     outbox: dict[bytes, Report] = field(default_factory=dict)
 
@@ -96,6 +142,7 @@ class User:
     """Makes asks and reports; `id` is the name that the server knows it by.
 
     `public_key` is the ring's, in the setting `users`; `sealing_key` the opener's, in `authority`.
+    With a `state` it goes on from there, and the state is the user's from then on.
     """
 
     def __init__(
@@ -105,11 +152,12 @@ class User:
         id: bytes,
         public_key: PublicKey | None = None,
         sealing_key: bytes | None = None,
+        state: UserState | None = None,
         draw: Draw = draw_bytes,
     ) -> None:
         self.deployment = deployment
         self.id = id
-        self.state = UserState()
+        self.state = UserState() if state is None else state
         self._transition = Transition(self.state)
         self._draw = draw
         self._sealing_key = sealing_key
@@ -127,16 +175,23 @@ class User:
         if isinstance(message, Answer) and message.name in state.rounds:
             arm = self._read(message, colours=colours)
             self._transition.commit(Recommended(name=message.name, arm=arm))
+        elif isinstance(message, Receipt) and message.name == self.id:
+            self._transition.commit(Admitted(name=self.id))
         elif isinstance(message, Receipt) and message.name in state.outbox:
             self._transition.commit(Acknowledged(name=message.name))
         elif isinstance(message, Refusal) and (
-            message.name in state.rounds or message.name in state.outbox
+            message.name in state.rounds or message.name in state.outbox or message.name == self.id
         ):
             self._transition.commit(Declined(name=message.name, reason=message.reason))
         return self._transition.take()
 
-    def ask(self, contexts: Array) -> Ask:
-        """Return the ask for a new round with these contexts, one a row."""
+    def enrol(self, public_key: PublicKey | None = None) -> Effects:
+        """Ask the authority to take part; in the setting `users` with a key of one's own."""
+        self._transition.send(Enrol(public_key=public_key), to=AUTHORITY)
+        return self._transition.take()
+
+    def ask(self, contexts: Array) -> Effects:
+        """Begin a round with these contexts, one a row, and send its ask."""
         deployment, plan = self.deployment, self.deployment.plan
         rows = check_contexts(deployment.settings, contexts)
         arms = len(rows)
@@ -149,8 +204,9 @@ class User:
             ask = Ask(name=name, features=shared)
         else:
             ask = Ask(name=name, features=self._encrypt(self._ring, features))
-        self.state.rounds[name] = OpenRound(ask=ask, arms=arms, seed=seed)
-        return ask
+        self._transition.commit(Asked(round=OpenRound(ask=ask, arms=arms, seed=seed)))
+        self._transition.send(ask, to=SERVER)
+        return self._transition.take()
 
     def _encrypt(self, ring: Ring, features: Integers) -> tuple[Ciphertext, ...]:
         multiple, encrypted = self.deployment.plan.grid.feature_multiple, []
@@ -189,12 +245,13 @@ class User:
             raise InvalidInput("answer", "an arm that was not offered", f"below {found.arms}")
         return int(arm)
 
-    def forget(self, name: bytes) -> None:
+    def forget(self, name: bytes) -> Effects:
         """Give a round up: its answer will not be read."""
-        self.state.rounds.pop(name, None)
+        self._transition.commit(Forgotten(name=name))
+        return self._transition.take()
 
-    def report(self, context: Array, reward: float) -> Report:
-        """Return the report that playing `context` earned `reward`."""
+    def report(self, context: Array, reward: float) -> Effects:
+        """Send the report that playing `context` earned `reward`."""
         deployment, plan = self.deployment, self.deployment.plan
         row = check_context(deployment.settings, context)
         earned, _ = clip_reward(deployment.settings, reward)
@@ -205,8 +262,9 @@ class User:
             report = Report(name=name, report=shared)
         else:
             report = Report(name=name, report=encrypt_report(self._ring, plan, integers.tolist()))
-        self.state.outbox[name] = report
-        return report
+        self._transition.commit(Reported(report=report))
+        self._transition.send(report, to=SERVER)
+        return self._transition.take()
 
     def _share(self, kind: str, integers: Integers) -> tuple[Shared, SealedSeed]:
         assert self._sealing_key is not None

@@ -22,7 +22,8 @@ from helba.lab.progress import note
 from helba.lab.runner import settings_for
 from helba.learning.plan import OPENERS
 from helba.problems import Round, make_problem
-from helba.protocol.message import Answer
+from helba.protocol.effects import Effects
+from helba.protocol.message import Answer, Message
 
 ROUND_SIZES = ((2, 2), (8, 8), (16, 16), (5, 50))
 UPDATE_SIZES = ((2, 2), (8, 8), (16, 16), (32, 4))
@@ -202,9 +203,9 @@ def _count(dim: int, arms: int, users: int | None, seconds: float, security: int
         inbox.clear()
         for _ in range(lanes):
             each = next(shown)
-            asked.append(parties.codec.encode(user.ask(each.contexts)))
+            asked.append(parties.codec.encode(_sent(user.ask(each.contexts))))
             reward = float(each.rewards[0])
-            told.append(parties.codec.encode(user.report(each.contexts[0], reward)))
+            told.append(parties.codec.encode(_sent(user.report(each.contexts[0], reward))))
         began = time.perf_counter()
         parties.deliver(asked, sender=user.id)
         if sum(isinstance(message, Answer) for message in inbox) != lanes:
@@ -268,3 +269,9 @@ def _describe(bandit: EncryptedBandit) -> dict[str, Any]:
         "peak_memory_bytes": peak_memory(),
         "parameters": describe_shares(bandit.deployment.plan),
     }
+
+
+def _sent(effects: Effects) -> Message:
+    """Return the one message of these effects."""
+    (envelope,) = effects.replies
+    return envelope.message
