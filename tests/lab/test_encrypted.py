@@ -15,7 +15,7 @@ from helba.lab.rows import COLUMNS, read_column
 from helba.lab.runner import policy_for, settings_for
 from helba.problems import Problem, make_problem
 from helba.reference.protocol import ReferenceBandit
-from helba.reference.twin.fast import FastTwin
+from helba.reference.twin.ciphertext import CiphertextTwin
 
 ONLY_ENCRYPTED = {
     *("keys", "bits_returned", "bit_budget"),
@@ -92,7 +92,7 @@ def test_encrypted_run_writes_the_regret_of_what_it_played(tmp_path):
 
 def test_encrypted_play_calls_a_gap_below_the_resolution_a_tie():
     problem, play = open_toy(horizon=40)
-    twin = FastTwin(play.settings, accuracy=play.deployment.accuracy)
+    twin = CiphertextTwin(play.settings, accuracy=play.deployment.accuracy)
     compared = 0
     for shown in problem.rounds(8):
         # Near the threshold an update test may say either, and then the terms differ from there on.

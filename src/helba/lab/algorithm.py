@@ -65,6 +65,6 @@ def _make_twin(settings: Settings) -> Policy:
         from helba.bandits.shares import SharesTwin
 
         return SharesTwin(settings)
-    from helba.reference.twin.fast import FastTwin
+    from helba.reference.twin.ciphertext import CiphertextTwin
 
-    return FastTwin(settings)
+    return CiphertextTwin(settings)

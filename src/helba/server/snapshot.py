@@ -12,7 +12,7 @@ from helba.ring import PublicKey
 from helba.server.state import ServerState
 
 _MARK = b"\x89HSs"
-VERSION = 4
+VERSION = 5
 _HEAD = struct.Struct("<4sB16s16s")
 _DIGEST_BYTES = 32
 

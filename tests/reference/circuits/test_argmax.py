@@ -23,7 +23,7 @@ from helba.reference.planning.layout.score_packing import (
     read_answer,
 )
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.twin.fast import default_sign
+from helba.reference.twin.ciphertext import default_sign
 from tests.engines import BOTH, open_keyed
 from tests.reference.circuits.circuit_checks import assert_uses_every_key, measure
 

@@ -33,7 +33,7 @@ from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.plan import Plan
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
-from helba.reference.twin.fast import FastTwin
+from helba.reference.twin.ciphertext import CiphertextTwin
 from tests.engines import BOTH, Keyed, open_keyed
 from tests.reference.circuits.circuit_checks import Refresher, measure
 
@@ -119,7 +119,7 @@ def test_root_scores_are_those_of_the_numeric_in_the_grid(scheme: str, real: int
     keyed = open_keyed(scheme, parameters=parameters, rotations=layout.rotations)
     inverse, w = model_of(SETTINGS, seed=1)
     contexts = contexts_of(SETTINGS, arms=real, seed=2)
-    scale = root_scale(SETTINGS, terms=FastTwin(SETTINGS).terms)
+    scale = root_scale(SETTINGS, terms=CiphertextTwin(SETTINGS).terms)
     growth = np.diag([1.0, 0.5, 0.0])
     refresh = Refresher(keyed)
     found = keyed.open(
@@ -142,7 +142,7 @@ def test_root_scores_are_those_of_the_numeric_in_the_grid(scheme: str, real: int
 
 
 def test_root_index_over_its_scale_is_that_of_the_twin() -> None:
-    twin = FastTwin(SETTINGS)
+    twin = CiphertextTwin(SETTINGS)
     contexts = contexts_of(SETTINGS, arms=3, seed=5)
     for reward in (0.5, -0.2, 0.1, 0.9):
         twin.update(contexts[twin.select(contexts)], reward)
@@ -158,7 +158,7 @@ def test_root_packing_keeps_every_argument_in_the_interval() -> None:
     """Dummies, padding and contexts that vanish included."""
     layout = ScoreLayout(dim=3, arms=5, form="arms")
     settings = replace(SETTINGS, arms=5)
-    scale = root_scale(settings, terms=FastTwin(settings).terms)
+    scale = root_scale(settings, terms=CiphertextTwin(settings).terms)
     cases = [contexts_of(settings, arms=arms, seed=arms) for arms in (1, 2, 5)]
     for contexts in (*cases, np.zeros((2, 3))):
         linear, quadratic = pack_root_contexts(layout, contexts=contexts, scale=scale)
@@ -176,7 +176,7 @@ def test_root_packing_keeps_every_argument_in_the_interval() -> None:
 
 def test_root_scores_by_pairs_are_refused() -> None:
     layout = ScoreLayout(dim=3, arms=3)
-    scale = root_scale(SETTINGS, terms=FastTwin(SETTINGS).terms)
+    scale = root_scale(SETTINGS, terms=CiphertextTwin(SETTINGS).terms)
     with pytest.raises(InvalidInput, match="form must be 'arms'"):
         pack_root_contexts(layout, contexts=np.eye(3), scale=scale)
 
@@ -193,7 +193,7 @@ def play(
     """A whole round of the plan, the update test riding; the answer as it was decrypted."""
     settings = plan.request.settings()
     layout = ScoreLayout(dim=settings.dim, arms=settings.arms, form=plan.layout)
-    scale = root_scale(settings, terms=FastTwin(settings).terms)
+    scale = root_scale(settings, terms=CiphertextTwin(settings).terms)
     whole = argmax_cost(layout, sign=plan.sign, method=plan.method).levels
     differences = differences_of(
         keyed, layout, contexts=contexts, scale=scale, inverse=inverse, w=w, refresh=refresh,
@@ -266,5 +266,5 @@ def test_comparison_is_cut_wherever_levels_run_out(method: str, depth: int) -> N
 
 def test_root_levels_are_those_of_the_plan() -> None:
     plan = plan_of_toy()
-    scale = root_scale(TOY.settings(), terms=FastTwin(TOY.settings()).terms)
+    scale = root_scale(TOY.settings(), terms=CiphertextTwin(TOY.settings()).terms)
     assert plan.certificates["bonus"].levels == root_levels(scale.iterations)

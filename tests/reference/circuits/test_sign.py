@@ -11,7 +11,7 @@ from helba.reference.circuits.comparison.sign import evaluate_sign, evaluate_sig
 from helba.reference.numerics.sign import best_composition
 from helba.reference.planning.cost.polynomial import Affine, sign_cost
 from helba.reference.planning.parameters import insecure_parameters
-from helba.reference.twin.fast import default_sign
+from helba.reference.twin.ciphertext import default_sign
 from tests.engines import BOTH, open_keyed
 from tests.reference.circuits.circuit_checks import assert_close, measure
 

@@ -26,7 +26,7 @@ from helba.reference.planning.cost.cost import Cost
 from helba.reference.planning.cost.polynomial import SLOTWISE, sign_cost
 from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.layout.score import ScoreLayout
-from helba.reference.twin.fast import default_sign
+from helba.reference.twin.ciphertext import default_sign
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])

@@ -43,7 +43,7 @@ from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.planner import make_plan
 from helba.reference.planning.request import PlanRequest
 from helba.reference.planning.sizes import message_bytes, switching_key_bytes
-from helba.reference.twin.fast import FastTwin, default_sign
+from helba.reference.twin.ciphertext import CiphertextTwin, default_sign
 from helba.ring.security import max_log2_qp
 from tests.engines import open_keyed
 from tests.reference.circuits.circuit_checks import Refresher
@@ -346,7 +346,7 @@ def test_bootstrapping_carries_the_toy_problem_as_far_as_its_precision():
 def test_reach_of_the_plan_covers_every_update_of_the_twin():
     for schedule in ("trace", "public"):
         request = PlanRequest(dim=2, arms=2, horizon=200, schedule=schedule)
-        twin = FastTwin(request.settings())
+        twin = CiphertextTwin(request.settings())
         rng, seen, updates = np.random.default_rng(0), [], 0
         for _ in range(200):
             contexts = rng.uniform(-1, 1, (2, 2)) / math.sqrt(2)

@@ -22,7 +22,7 @@ from helba.reference.planning.bounds.precision import (
 from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.request import PlanRequest
-from helba.reference.twin.fast import default_sign
+from helba.reference.twin.ciphertext import default_sign
 from tests.engines import BOTH, open_keyed
 from tests.sweep import in_soak
 

@@ -25,7 +25,7 @@ from helba.reference.planning.bounds.precision import (
 )
 from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.request import PlanRequest
-from helba.reference.twin.fast import default_sign
+from helba.reference.twin.ciphertext import default_sign
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from helba.reference.protocol.bandit import ReferenceBandit
 from helba.reference.protocol.serving.server import Status
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.messages import TestReply
-from helba.reference.twin.fast import FastTwin
+from helba.reference.twin.ciphertext import CiphertextTwin
 from tests.engines import BOTH
 from tests.reference.protocol.parties import (
     MILD,
@@ -36,8 +36,8 @@ class Run:
         self.deployment = authority.deployment
         settings = self.deployment.settings
         self.bandit = ReferenceBandit(settings, authority=authority)
-        follower = FastTwin(settings, accuracy=self.deployment.accuracy)
-        self.alone = FastTwin(settings, accuracy=self.deployment.accuracy)
+        follower = CiphertextTwin(settings, accuracy=self.deployment.accuracy)
+        self.alone = CiphertextTwin(settings, accuracy=self.deployment.accuracy)
         self.history = History(settings)
         self.certain: list[bool] = []
         self.same: list[bool] = []

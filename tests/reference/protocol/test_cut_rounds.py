@@ -13,7 +13,7 @@ from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.bandit import ReferenceBandit
 from helba.reference.protocol.serving.work import UpdateWork
 from helba.reference.protocol.wire.messages import Answer, Refusal
-from helba.reference.twin.fast import FastTwin
+from helba.reference.twin.ciphertext import CiphertextTwin
 from helba.service.protocol.snapshot import restore_server, save_server
 from tests.engines import BOTH
 from tests.reference.protocol.parties import (
@@ -111,7 +111,7 @@ def test_round_is_offered_to_nobody_but_its_own_user(scheme: str) -> None:
     assert "no task of this name" in refusal_of(table, table.server.receive(stolen)).reason
     assert table.state() == before
     answer = table.finish(())
-    expected = FastTwin(table.settings).select(np.array(ARMS))
+    expected = CiphertextTwin(table.settings).select(np.array(ARMS))
     assert table.user.read(answer).arm == expected
 
 
@@ -229,7 +229,9 @@ def test_round_that_a_wrong_share_broke_may_be_asked_again() -> None:
     assert refusal_of(table, replies).subject == table.decode(ask).round
     assert (table.server.round, table.server.rounds, table.server.worker.work) == (0, {}, [])
     assert table.server.receive(ask) == ()
-    assert table.user.read(table.finish(())).arm == FastTwin(table.settings).select(np.array(ARMS))
+    assert table.user.read(table.finish(())).arm == CiphertextTwin(table.settings).select(
+        np.array(ARMS)
+    )
 
 
 # -- servers that are saved on the way

@@ -14,7 +14,7 @@ from helba.reference.protocol.bandit import ReferenceBandit
 from helba.reference.protocol.serving.server import Server
 from helba.reference.protocol.user import User
 from helba.reference.protocol.wire.messages import Task
-from helba.reference.twin.fast import FastTwin
+from helba.reference.twin.ciphertext import CiphertextTwin
 from helba.reference.twin.paper import PaperTwin
 from helba.service.protocol.snapshot import restore_server, save_server
 from tests.reference.protocol.parties import TOY, authority_of
@@ -43,7 +43,7 @@ def twin_of(authority: Authority) -> HelbaTwin:
     deployment = authority.deployment
     if deployment.settings.profile == "paper":
         return PaperTwin(deployment.settings)
-    return FastTwin(deployment.settings, accuracy=deployment.accuracy)
+    return CiphertextTwin(deployment.settings, accuracy=deployment.accuracy)
 
 
 def require_agreement(bandit: ReferenceBandit, twin: HelbaTwin, *, rounds: int) -> None:

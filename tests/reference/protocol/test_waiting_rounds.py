@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helba.reference.protocol.serving import learning
-from helba.reference.twin.fast import FastTwin
+from helba.reference.twin.ciphertext import CiphertextTwin
 from helba.service.protocol.snapshot import restore_server, save_server
 from tests.reference.protocol.talking import ARMS, open_table, refusal_of
 
@@ -21,7 +21,7 @@ def test_round_that_waits_is_given_up_when_the_keys_rotate() -> None:
     assert "ask again" in refusal.reason
     refusal_of(table, table.server.receive(late))
     table.user.adopt(table.authority.public_key_bytes())
-    assert table.play(ARMS).arm == FastTwin(table.settings).select(np.array(ARMS))
+    assert table.play(ARMS).arm == CiphertextTwin(table.settings).select(np.array(ARMS))
     assert table.server.round == 1
 
 

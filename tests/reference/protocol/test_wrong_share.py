@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helba.reference.protocol.profiles.fast import FastProfile
+from helba.reference.protocol.profiles.ciphertext import CiphertextProfile
 from helba.reference.protocol.wire.messages import TaskReply
 from tests.engines import BOTH
 from tests.reference.protocol.parties import TOY, History, forge_share, plan_of, require_model
@@ -127,12 +127,12 @@ def estimates_renewed() -> range:
 
 def check_models_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave what renewals changed of the estimate out of the check."""
-    check: Any = FastProfile._check
+    check: Any = CiphertextProfile._check
 
-    def lax(self: FastProfile, engine: Any, *, scoring: Any, **others: Any) -> Any:
+    def lax(self: CiphertextProfile, engine: Any, *, scoring: Any, **others: Any) -> Any:
         return check(self, engine, scoring=replace(scoring, renewed=()), **others)
 
-    monkeypatch.setattr(FastProfile, "_check", lax)
+    monkeypatch.setattr(CiphertextProfile, "_check", lax)
 
 
 @both

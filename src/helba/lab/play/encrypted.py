@@ -22,7 +22,7 @@ from helba.reference.planning.parameters import Parameters
 from helba.reference.protocol import Authority, Deployment, ReferenceBandit
 from helba.reference.protocol.bandit import deployment_for
 from helba.reference.protocol.wire.codec import Codec
-from helba.reference.twin.fast import FastTwin
+from helba.reference.twin.ciphertext import CiphertextTwin
 from helba.reference.twin.follow import FollowingTwin
 from helba.reference.twin.paper import PaperTwin
 
@@ -161,7 +161,7 @@ def twin_of(deployment: Deployment) -> FollowingTwin:
     """Return the plaintext twin of a deployment, with the errors that the deployment promises."""
     if deployment.settings.profile == "paper":
         return PaperTwin(deployment.settings)
-    return FastTwin(deployment.settings, accuracy=deployment.accuracy)
+    return CiphertextTwin(deployment.settings, accuracy=deployment.accuracy)
 
 
 def describe_parameters(parameters: Parameters) -> dict[str, Any]:

@@ -36,14 +36,14 @@ class ComparisonCertificate:
         """Return it for the round of these contexts, in units of the score."""
         if self.deployment.sign is None:
             return self._paper_tolerance(terms, round=round)
-        return self._fast_tolerance(contexts, terms=terms)
+        return self._ciphertext_tolerance(contexts, terms=terms)
 
     @property
     def _noise(self) -> float:
         """What an entry of the comparison vector carries."""
         return self.deployment.comparison_noise + self.deployment.flood
 
-    def _fast_tolerance(self, contexts: Array, *, terms: BatchTerms) -> float:
+    def _ciphertext_tolerance(self, contexts: Array, *, terms: BatchTerms) -> float:
         deployment, settings = self.deployment, self.deployment.settings
         assert deployment.sign is not None
         assert deployment.method is not None

@@ -43,7 +43,7 @@ from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.parameters import Parameters
 from helba.reference.planning.request import PlanRequest
-from helba.reference.twin.fast import CKKS_NOISE
+from helba.reference.twin.ciphertext import CKKS_NOISE
 from helba.reference.twin.paper import argmax_precision, inverse_floor
 from helba.reference.twin.radius import paper_index_range, paper_radius
 

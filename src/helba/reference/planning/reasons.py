@@ -8,7 +8,7 @@ from helba.reference.planning.cost.chain import Chain, levels_of
 from helba.reference.planning.draft import METHOD_MARGIN, Draft, Workshop
 from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.plan import Choice
-from helba.reference.twin.fast import CKKS_NOISE
+from helba.reference.twin.ciphertext import CKKS_NOISE
 from helba.ring.security import describe_ring, max_log2_qp
 
 

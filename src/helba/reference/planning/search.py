@@ -35,7 +35,7 @@ from helba.reference.planning.parameters import LEAST_SECURE_SCALE_BITS, Paramet
 from helba.reference.planning.request import PlanRequest
 from helba.reference.planning.selection import largest_scale, possible_digits
 from helba.reference.planning.sizes import switching_key_bytes
-from helba.reference.twin.fast import CKKS_NOISE, RESOLUTION, SIGN_ERROR, default_sign
+from helba.reference.twin.ciphertext import CKKS_NOISE, RESOLUTION, SIGN_ERROR, default_sign
 from helba.ring.security import RING_DIMS
 
 # Deeper by this many levels an update needs few refreshes; more would only slow the rounds.

@@ -21,7 +21,7 @@ from helba.reference.protocol.serving.server import Status
 from helba.reference.protocol.user import Recommendation, User
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.messages import Answer, Message, Receipt, Refusal
-from helba.reference.twin.fast_bound import Comparison, fast_regret_bound
+from helba.reference.twin.ciphertext_bound import Comparison, fast_regret_bound
 from helba.reference.twin.terms import BatchTerms
 
 # An ask may meet an update; more often than this nothing is right.

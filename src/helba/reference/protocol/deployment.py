@@ -64,8 +64,8 @@ class Deployment:
         require_choice("refresh", self.refresh, REFRESHES)
         require_choice("keys", self.keys, KEY_MODES)
         require_whole("unseen", self.unseen, least=1, most=MOST_UNSEEN)
-        fast = self.settings.profile == "ciphertext"
-        if fast != (self.sign is not None) or fast != (self.method is not None):
+        slots = self.settings.profile == "ciphertext"
+        if slots != (self.sign is not None) or slots != (self.method is not None):
             raise InvalidInput("sign", "another", "that of the profile")
 
     @classmethod

@@ -69,7 +69,7 @@ TRUST = (
 )
 ENCRYPTED = (
     Encrypted(
-        key="fast",
+        key="ciphertext",
         label="HELBA, profile ciphertext",
         algorithm="helba",
         trust=f"{TRUST}; the server learns one bit a round at most",
@@ -298,11 +298,11 @@ def _runs_table(results: Results, *, scope: Scope) -> Table:
 def _paragraphs(results: Results, *, scope: Scope) -> list[str]:
     chance = results["comparison-clear-uniform"]["regret"]
     shares = [results[private_name(epsilon)]["regret"] / chance for epsilon in EPSILONS]
-    fast, oful = (results[f"comparison-clear-{name}"]["regret"] for name in ("helba", "oful"))
+    quadratic, oful = (results[f"comparison-clear-{name}"]["regret"] for name in ("helba", "oful"))
     paragraphs = [
         (
             f"All on one machine. Over {scope.horizon} rounds HELBA (profile ciphertext) has a "
-            f"mean regret of {fast:.3g}, OFUL in the clear {oful:.3g}: the quadratic bonus "
+            f"mean regret of {quadratic:.3g}, OFUL in the clear {oful:.3g}: the quadratic bonus "
             f"explores less, encryption has no part in it. LDP has between {min(shares):.1%} and "
             f"{max(shares):.1%} of the regret of choosing at random, within its standard error: "
             "at this horizon its radius is so large that the estimate hardly matters, whatever "

@@ -10,7 +10,7 @@ import numpy as np
 from helba.bandits.radius import confidence_radius, quadratic_weight
 from helba.bandits.settings import Settings
 from helba.reference.planning.cost.workload import root_range
-from helba.reference.twin.fast_bound import ROOT_SHARE
+from helba.reference.twin.ciphertext_bound import ROOT_SHARE
 from helba.reference.twin.radius import quadratic_range
 from helba.reference.twin.radius import root_range as index_range
 
@@ -18,7 +18,7 @@ from helba.reference.twin.radius import root_range as index_range
 def score_extent(settings: Settings, *, residual: float, drift: float) -> tuple[float, float]:
     """Return the range of a round's scores, and how wrong a bonus may be, at the longest contexts.
 
-    As in `bandits.fast`: in gamma the range is largest at an end or at a kink between.
+    As in `reference.twin.ciphertext`: in gamma the range is largest at an end or at a kink between.
     """
     beta = confidence_radius(settings, samples=settings.horizon, estimate_error=drift)
     reach = np.zeros((2, settings.dim))

@@ -55,7 +55,7 @@ from helba.reference.planning.cost.workload import root_range
 from helba.reference.planning.layout.packing import next_power_of_two
 from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.parameters import Parameters
-from helba.reference.twin.fast import INVERSE_ERROR
+from helba.reference.twin.ciphertext import INVERSE_ERROR
 
 # Beyond this residual the regret bound's constant grows and nothing is gained.
 MOST_INVERSE_ERROR = 0.1

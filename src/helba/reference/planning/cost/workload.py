@@ -24,7 +24,7 @@ from helba.reference.planning.layout.model import ModelAssembly
 from helba.reference.planning.layout.packing import cyclic_cost, cyclic_stages
 from helba.reference.planning.layout.root_packing import normal_root
 from helba.reference.planning.layout.score import ScoreLayout, score_cost
-from helba.reference.twin.fast_bound import ROOT_ROUNDS
+from helba.reference.twin.ciphertext_bound import ROOT_ROUNDS
 
 
 def round_steps(
@@ -57,7 +57,7 @@ def round_steps(
 
 
 def root_range(settings: Settings) -> tuple[float, float]:
-    """Return [low, high] of the root's argument: what `bandits.fast` adds keeps it from 0."""
+    """Return [low, high] of the root's argument: what the twin adds keeps it from 0."""
     top = settings.length**2 / settings.ridge
     floor = top / max(ROOT_ROUNDS, settings.horizon)
     return floor, top + floor

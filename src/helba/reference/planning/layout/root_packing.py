@@ -1,7 +1,7 @@
 """What a user puts into the slots for the sqrt bonus, and the public numbers of a batch for it.
 
-The index <w, x> + weight sqrt(x^T A x + floor) of `bandits.fast`, over a scale that the longest
-context of the user sets, is
+The index <w, x> + weight sqrt(x^T A x + floor) of `reference.twin.ciphertext`, over a scale that
+the longest context of the user sets, is
 
     <w, x>/(longest kappa) + coefficient sqrt(z + 1/n),    z = x^T A x/(top longest^2) in [0, 1],
 
@@ -27,7 +27,7 @@ from helba.errors import InvalidInput, require_between, require_positive, requir
 from helba.reference.numerics.root import root_iterations
 from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.layout.score_packing import pack_contexts
-from helba.reference.twin.fast_bound import ROOT_ROUNDS, ROOT_SHARE
+from helba.reference.twin.ciphertext_bound import ROOT_ROUNDS, ROOT_SHARE
 from helba.reference.twin.terms import BatchTerms
 
 Array = NDArray[np.float64]

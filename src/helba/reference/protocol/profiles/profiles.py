@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.profiles.fast import FastProfile
-from helba.reference.protocol.profiles.fast_root import FastRootProfile
+from helba.reference.protocol.profiles.ciphertext import CiphertextProfile
+from helba.reference.protocol.profiles.ciphertext_root import CiphertextRootProfile
 from helba.reference.protocol.profiles.paper import PaperProfile
 from helba.reference.protocol.profiles.profile import Profile
 
@@ -14,4 +14,8 @@ def profile_of(deployment: Deployment) -> Profile:
     settings = deployment.settings
     if settings.profile == "paper":
         return PaperProfile(deployment)
-    return FastProfile(deployment) if settings.bonus == "quadratic" else FastRootProfile(deployment)
+    return (
+        CiphertextProfile(deployment)
+        if settings.bonus == "quadratic"
+        else CiphertextRootProfile(deployment)
+    )

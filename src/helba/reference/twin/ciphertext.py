@@ -1,4 +1,4 @@
-"""The `fast` profile of HELBA's twin: warm inverse, one composite sign, no square root.
+"""The profile `ciphertext` of HELBA's twin: warm inverse, one composite sign, no square root.
 
 Per batch (design matrix V, response g): A from the last batch's A by scaled Newton, with the
 eigenvalue interval that public counts allow; w = A g, refined once by w + A (g - V w), which
@@ -24,7 +24,12 @@ from helba.reference.numerics.argmax import choose_method, comparison_vector
 from helba.reference.numerics.composite import CompositeSign
 from helba.reference.numerics.root import root_iterations, square_root
 from helba.reference.numerics.sign import cheapest_composition
-from helba.reference.twin.fast_bound import ROOT_ROUNDS, ROOT_SHARE, Comparison, fast_regret_bound
+from helba.reference.twin.ciphertext_bound import (
+    ROOT_ROUNDS,
+    ROOT_SHARE,
+    Comparison,
+    fast_regret_bound,
+)
 from helba.reference.twin.follow import FollowingTwin
 from helba.reference.twin.radius import quadratic_range, root_range
 from helba.reference.twin.terms import Accuracy, BatchTerms, BatchWeights
@@ -51,7 +56,7 @@ def default_sign(arms: int) -> CompositeSign:
     return cheapest_composition(resolution=RESOLUTION, error=error, depth=SIGN_DEPTHS[-1])
 
 
-class FastTwin(FollowingTwin):
+class CiphertextTwin(FollowingTwin):
     """HELBA's twin in the profile `ciphertext`; the update bit comes one round late."""
 
     lag = 1

@@ -51,7 +51,7 @@ from helba.reference.twin.radius import quadratic_range
 from helba.reference.twin.terms import BatchTerms
 
 
-class FastProfile(Profile):
+class CiphertextProfile(Profile):
     """The profile `ciphertext` with the quadratic bonus."""
 
     @property

@@ -13,13 +13,13 @@ from helba.reference.circuits.scores.root_scores import root_score_steps
 from helba.reference.engine import EncryptedVector, Engine
 from helba.reference.numerics.argmax import argmax_levels
 from helba.reference.planning.layout.root_packing import pack_root_contexts, root_scale
-from helba.reference.protocol.profiles.fast import FastProfile
+from helba.reference.protocol.profiles.ciphertext import CiphertextProfile
 from helba.reference.protocol.profiles.profile import Array, Model, RidingTest
 from helba.reference.protocol.serving.jobs import JobSteps
 from helba.reference.twin.terms import BatchTerms
 
 
-class FastRootProfile(FastProfile):
+class CiphertextRootProfile(CiphertextProfile):
     """The profile `ciphertext` with the sqrt bonus."""
 
     context_parts: ClassVar[int] = 2
