@@ -3,12 +3,13 @@
 Run: .venv/bin/python examples/4_one_encrypted_round.py
 """
 
+import secrets
 import time
 
 import numpy as np
 
 import helba
-from helba.authority.authority import Authority
+from helba.authority.authority import Authority, make_authority_keys
 from helba.opener.opener import OpenerParty
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
@@ -29,20 +30,25 @@ print(f"N = {ring_dim}, scores of {plan.score_bits} bits, {plan.lanes} users at 
 # The authority makes the keys and is the opener: it alone can decrypt, and sees masked numbers.
 # The server has public keys. The user has no key of the ring at all: it sends shares, and seals
 # the seed of their pads to the opener.
-authority = Authority(deployment)
+authority = Authority(deployment, keys=make_authority_keys(deployment))
 server = Server(deployment, ring=authority.make_ring())
 opener = OpenerParty(
     deployment, opener=authority.make_opener(), sealing_key=authority.private_sealing_key
 )
-user = User(deployment, id=authority.enrol().id, sealing_key=authority.sealing_key)
+user = User(deployment, id=secrets.token_bytes(16), sealing_key=authority.sealing_key)
 codec = Codec(deployment, public_key=authority.public_key)
-server.enrol(user.id)  # the authority said who takes part
 server.add_helper(AUTHORITY)
 
+# The user asks the authority to take part, and the authority tells the server.
+(enrol,) = user.enrol().replies
+(admission,) = authority.handle(enrol.message, sender=user.id).replies
+(receipt,) = server.handle(admission.message, sender=AUTHORITY, now=0.0).replies
+user.handle(receipt.message)
 
-def settle(message):
-    """Deliver a user's message, and all that server and opener say to each other about it."""
-    waiting = [(user.id, message)]
+
+def settle(effects):
+    """Deliver what a user sends, and all that server and opener say to each other about it."""
+    waiting = [(user.id, envelope.message) for envelope in effects.replies]
     to_user = []
     while waiting:
         sender, message = waiting.pop(0)

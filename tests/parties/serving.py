@@ -117,6 +117,7 @@ def open_(connection: Any, folder: str) -> None:
 
     from helba.opener.opener import OpenerParty
     from helba.protocol.codec import Codec
+    from helba.protocol.effects import SERVER
     from helba.ring.secret import Opener
     from helba.ring.secret.wire import load_secret_key
     from helba.ring.wire import load_public_key
@@ -143,7 +144,7 @@ def open_(connection: Any, folder: str) -> None:
     while True:
         command, *arguments = connection.recv()
         if command == "handle":
-            replies = party.handle(codec.decode(arguments[0]), sender=b"").replies
+            replies = party.handle(codec.decode(arguments[0]), sender=SERVER).replies
             connection.send(codec.encode(replies[0].message) if replies else None)
         elif command == "seen":
             parties = ("helba.server.server", "helba.user.user", "helba.authority.authority")

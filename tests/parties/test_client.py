@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import numpy as np
@@ -13,8 +14,9 @@ from helba.in_process.bandit import EncryptedBandit
 from helba.in_process.parties import Parties
 from helba.lab.algorithm import make_policy
 from helba.lab.play.twin import GridTwin
+from helba.protocol.effects import AUTHORITY
 from helba.protocol.message import Receipt, Refusal
-from helba.server.server import PATIENCE
+from helba.server.server import PATIENCE, Server
 from helba.server.state import Stored
 from helba.user.client import Client
 from tests.parties.world import (
@@ -306,3 +308,126 @@ def test_bandit_that_was_extended_far_plays_on_as_its_twin(opener):
     assert bandit.updates > 10
     assert bandit.server.state.failure < 2.0**-20
     assert bandit.server.state.rejected == 0
+
+
+@pytest.mark.parametrize("far", [2, 256])
+def test_bandit_with_many_unseen_reports_can_be_extended(opener, far):
+    """With the longer horizon an update is due at fewer reports than wait for one."""
+    settings = make_settings(2, 2, horizon=100, ridge=1e-3, growth=5.0)
+    bandit = EncryptedBandit(settings, deployment=make_deployment(settings, opener=opener))
+    rng = np.random.default_rng(10)
+    for _ in range(22):
+        bandit.update(*draw_report(rng, settings))
+    due = bandit.deployment.extended(100 * far).plan.most_unseen
+    assert bandit.server.state.unseen > due or far == 2
+    bandit.extend(100 * far)
+    bandit.update(*draw_report(rng, settings))
+    assert bandit.server.state.samples == 23
+    assert bandit.server.state.unseen <= due
+
+
+def test_extension_that_fails_on_the_way_changes_nothing(opener, monkeypatch):
+    settings = make_settings(2, 3, horizon=4)
+    bandit = EncryptedBandit(settings, deployment=make_deployment(settings, opener=opener))
+    contexts = draw_contexts(np.random.default_rng(11), settings)
+
+    def fail(*_):
+        raise RunFailed("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Server, "add_helper", fail)
+        with pytest.raises(RunFailed, match="no"):
+            bandit.extend(8)
+    assert bandit.settings.horizon == bandit.deployment.settings.horizon == 4
+    bandit.update(contexts[bandit.select(contexts)], 0.1)
+    assert bandit.server.state.samples == 1
+
+
+def test_opener_counts_on_when_the_horizon_is_extended():
+    settings = make_settings(2, 3, horizon=4)
+    deployment = make_deployment(settings, opener="authority")
+    bandit, rng = EncryptedBandit(settings, deployment=deployment), np.random.default_rng(12)
+    for _ in range(3):
+        bandit.update(*draw_report(rng, settings))
+    before = copy.deepcopy(opener_state(bandit))
+    assert before.bits_returned > 0
+    assert before.verdicts
+    bandit.extend(8)
+    assert opener_state(bandit) == before
+    bandit.update(*draw_report(rng, settings))
+    assert opener_state(bandit).bits_returned > before.bits_returned
+
+
+def opener_state(bandit):
+    return bandit.parties.stations[AUTHORITY].opener.state
+
+
+def test_rows_that_wait_outlive_an_extension():
+    """Their boxes are bound to the deployment as it was first."""
+    settings = make_settings(2, 3, horizon=4)
+    world = World(make_deployment(settings, opener="authority"))
+    member = world.users[0]
+    world.report(member, [0.3, 0.3], 0.5)
+    while world.flight:  # the report, and its receipt
+        world.deliver(world.flight.pop(0))
+    assert len(world.server.state.rows) == 1
+    longer = world.deployment.extended(8)
+    assert longer.digest != world.deployment.digest
+    assert longer.extended(16).origin == longer.origin == world.deployment.digest
+    world.extend(longer)
+    world.settle()
+    assert world.status().dropped_reports == 0
+    world.check_sums()
+
+
+# -- refusals that are not for good
+
+
+def test_report_that_overtakes_its_admission_is_kept_and_counts_once(opener):
+    world = World(make_deployment(SETTINGS, opener=opener))
+    member = world.join(enrolled=False)
+    name = world.report(member, [0.3, 0.3], 0.5)
+    asked = world.ask(member, [[0.1, 0.2]])
+    world.settle()
+    refusal = member.inbox[0]
+    assert (refusal.name, refusal.later) == (name, True)
+    assert set(member.user.state.outbox) == {name}
+    assert set(member.user.state.rounds) == {asked}
+    world.enrol(member)
+    for message in unanswered(member.user):
+        world.post(member, message)
+    world.settle()
+    assert unanswered(member.user) == []
+    assert member.arms[asked] == 0
+    world.check_sums()
+
+
+def test_client_says_that_a_report_waits_in_the_outbox(opener):
+    parties = make_parties(opener)
+    client = parties.join()
+    members, parties.server.state.members = parties.server.state.members, {}
+    with pytest.raises(RunFailed, match="has not stored a report yet: the user is not enrolled"):
+        client.report(np.array([0.1, 0.2]), 0.5)
+    assert client.flush() == 1
+    parties.server.state.members = members
+    parties.server._conversations._recipients = members
+    assert client.flush() == 0
+    assert parties.server.state.samples == 1
+
+
+def test_client_is_not_confused_by_an_answer_that_comes_twice(opener):
+    parties = make_parties(opener)
+    inner = parties.join()
+    contexts = draw_contexts(np.random.default_rng(13), SETTINGS)
+    seen: list = []
+
+    class Repeating:
+        def exchange(self, envelope):
+            found = inner._transport.exchange(envelope)
+            seen.extend(found)
+            return [*seen, *seen]
+
+    client = Client(inner.user, transport=Repeating(), colours=inner._colours)
+    for _ in range(2):
+        assert 0 <= client.recommend(contexts) < 3
+    assert len(seen) == 2

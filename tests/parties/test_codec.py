@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from helba.errors import DamagedData
+from helba.learning import update as update_module
+from helba.learning.update_certificate import UpdateTerms
 from helba.protocol import codec as codec_module
 from helba.protocol.codec import Codec
 from helba.protocol.message import Abort, Refusal, Work
@@ -98,7 +100,7 @@ Ask name features
 Report name report
 Answer name task batch decoding sealed
 Receipt name
-Refusal name reason
+Refusal name reason later
 Offer offer
 Acceptance answer
 PadTask task work boxes
@@ -238,14 +240,14 @@ HOSTILE = {
     "all asks": work_bytes(0, (1 << 32) - 1),
     "many reports": work_bytes(1, 1 << 16),
     "no report": work_bytes(1, 0),
-    "many tests": work_bytes(2, 5, struct.pack("<III", 0, 1, 1)),
-    "endless test": work_bytes(2, 1, struct.pack("<III", 0, (1 << 32) - 1, 1)),
-    "test of nothing": work_bytes(2, 1, struct.pack("<III", 0, 0, 0)),
+    "many tests": work_bytes(2, 5, struct.pack("<QQQ", 0, 1, 1)),
+    "endless test": work_bytes(2, 1, struct.pack("<QQQ", 0, (1 << 32) - 1, 1)),
+    "test of nothing": work_bytes(2, 1, struct.pack("<QQQ", 0, 0, 0)),
     "test without terms": work_bytes(2, 1),
-    "ask with terms": work_bytes(0, 1, struct.pack("<III", 0, 1, 1)),
+    "ask with terms": work_bytes(0, 1, struct.pack("<QQQ", 0, 1, 1)),
     "unknown": work_bytes(9, 1),
     **{
-        f"update {i}": work_bytes(3, 1, struct.pack("<IIddIIB", *terms))
+        f"update {i}": work_bytes(3, 1, struct.pack("<QQddQQB", *terms))
         for i, terms in enumerate(
             [
                 (0, 0, 0.0, 0.0, (1 << 32) - 1, 1, 0),
@@ -279,6 +281,19 @@ def test_hostile_counts_are_damaged_data_at_once(opener, hostile):
         began = time.perf_counter()
         assert not try_decode(codec, data), kind
         assert time.perf_counter() - began < 2.0
+
+
+def test_terms_of_hostile_counts_are_written_as_the_codec_writes_them():
+    """Else they would be damaged for their length alone."""
+    world, _ = collect("authority")
+    batch = world.plan.first_batch
+    update = UpdateTerms(before=batch, samples=2, untested=1)
+    terms = (0, 0, batch.residual, batch.estimate_error, 2, 1, 0)
+    written = work_bytes(3, 1, struct.pack("<QQddQQB", *terms))
+    assert world.codec._dump_work(Work(subject="update", terms=update)) == written
+    test = update_module.TestTerms(batch=0, unseen=2, untested=1)
+    written = work_bytes(2, 1, struct.pack("<QQQ", 0, 2, 1))
+    assert world.codec._dump_work(Work(subject="test", terms=test)) == written
 
 
 def test_hostile_lists_are_damaged_data(opener):

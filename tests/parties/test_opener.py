@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import secrets
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from helba.errors import InvalidInput
 from helba.garbling.message import SetupOffer
 from helba.learning import update
 from helba.opener.opener import MOST_TASKS, MOST_VERDICTS
+from helba.protocol.effects import Effects
 from helba.protocol.message import (
     Abort,
     Acceptance,
@@ -378,3 +380,18 @@ def test_users_open_no_sealed_seeds():
         PadTask(task=bytes(16), work=Work(subject="ask"), boxes=(bytes(138),)),
     )
     assert is_abort(reply, refused=True)
+
+
+def test_stranger_is_not_heard():
+    hand = Hand()
+    opener, state = hand.opener, copy.deepcopy(hand.opener.state)
+    body = hand.report()
+    message, _ = hand.pads([body])
+    offer = Offer(offer=hand.deployment.make_garbler().offer())
+    task = replace(message, task=bytes(range(16)))
+    for each in (offer, task):
+        for sender in (bytes(16), hand.user.id):
+            assert opener.handle(each, sender=sender) == Effects()
+    assert opener.state == state
+    assert task.task not in opener._tasks
+    assert message.task in opener._tasks

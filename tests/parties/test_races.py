@@ -898,3 +898,32 @@ def test_who_is_not_enrolled_is_refused_also_after_a_restart(opener):
         world.restart()
     world.learn(world.users[0], rng)
     world.check_sums()
+
+
+def test_ask_that_came_twice_does_not_spoil_the_others():
+    """Its box may stand in a product only once: the second one goes with the next product."""
+    world = make_world("authority", users=6)
+    rng = np.random.default_rng(21)
+    rows = [draw_contexts(rng, world.deployment.settings) for _ in world.users]
+    asks = [sent(m.user.ask(each)) for m, each in zip(world.users, rows, strict=True)]
+    for member, ask in [*zip(world.users, asks, strict=True), (world.users[2], asks[2])]:
+        world.post(member, ask)
+    world.settle()
+    counts = [len(each.message.boxes) for each in world.log if each.kind == "PadTask"]
+    assert counts == [6, 1]
+    assert world.status().abandoned == 0
+    for member, ask, contexts in zip(world.users, asks, rows, strict=True):
+        assert member.arms[ask.name] == world.best(contexts)
+
+
+def test_helper_without_keys_at_the_server_is_asked_for_nothing():
+    world = make_world("users", growth=0.1)
+    stranger = world.join(enrolled=False)
+    world.server._helpers = [stranger.id, world.helper.id]
+    world.learn(world.users[0], np.random.default_rng(22), count=3)
+    assert world.status().updates > 0
+    assert not any(each.to == stranger.id for each in world.log)
+    world.server._helpers = [stranger.id]
+    world.report(world.users[0], [0.1, 0.2], 0.5)
+    world.settle()
+    assert not any(each.to == stranger.id for each in world.log)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from helba.authority.authority import Authority
+from helba.authority.authority import Authority, make_authority_keys
 from helba.errors import DamagedData, InvalidInput, RunFailed
 from helba.in_process.bandit import EncryptedBandit
 from helba.in_process.parties import MOST_TROUBLES
@@ -227,8 +228,34 @@ def test_digest_names_settings_opener_ring_and_engine():
     assert again.digest == made[0].digest
 
 
+def test_collective_key_is_no_users_own():
+    world = World(make_deployment(SETTINGS, opener="users"))
+    asked = Enrol(public_key=world.authority.public_key)
+    (refused,) = world.authority.handle(asked, sender=bytes(16)).replies
+    assert "the collective one" in refused.message.reason
+
+
+def test_authority_that_begins_again_is_the_same(opener):
+    deployment = make_deployment(SETTINGS, opener=opener)
+    keys = make_authority_keys(deployment)
+    first = Authority(deployment, keys=keys)
+    world = World(deployment)
+    key = world.users[0].key
+    first.handle(Enrol(public_key=key), sender=bytes(16))
+    again = Authority(deployment, keys=keys, state=first.state)
+    effects = again.handle(Enrol(public_key=key), sender=bytes(16))
+    assert effects.changes == ()
+    assert sent(effects).user == bytes(16)
+    assert again.public_key.key_id == first.public_key.key_id
+    assert again.sealing_key == first.sealing_key
+    with pytest.raises(TypeError, match="neither pickled nor copied"):
+        pickle.dumps(keys)
+    assert "PrivateKey" not in repr(keys)
+
+
 def test_authority_prints_no_key(opener):
-    authority = Authority(make_deployment(SETTINGS, opener=opener))
+    deployment = make_deployment(SETTINGS, opener=opener)
+    authority = Authority(deployment, keys=make_authority_keys(deployment))
     assert repr(authority) == f"Authority(opener={opener!r})"
     assert bytes(authority.private_sealing_key) != authority.sealing_key
 

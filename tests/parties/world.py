@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from helba.authority.authority import Authority
+from helba.authority.authority import Authority, make_authority_keys
 from helba.bandits.settings import Settings
 from helba.opener.opener import OpenerParty
 from helba.protocol.codec import Codec
@@ -122,7 +122,7 @@ class World:
 
     def __init__(self, deployment: SharesDeployment, *, users: int = 1) -> None:
         self.deployment, self.plan = deployment, deployment.plan
-        self.authority = Authority(deployment)
+        self.authority = Authority(deployment, keys=make_authority_keys(deployment))
         self.ring = self.authority.make_ring()
         self.reader = self.authority.make_opener()
         self.now = 0.0
@@ -163,11 +163,15 @@ class World:
             member = Member(id=id, codec=codec, key=key, user=user, opener=party)
         self.members[id] = member
         if enrolled:
-            admission = self.carry(sent(self.admit(member)))
-            (receipt,) = self.handle(admission, sender=AUTHORITY)
-            assert receipt.to == id
-            user.handle(self.carry(receipt.message))
+            self.enrol(member)
         return member
+
+    def enrol(self, member: Member) -> None:
+        """Let a user take part: authority, then server, then the user know it."""
+        admission = self.carry(sent(self.admit(member)))
+        (receipt,) = self.handle(admission, sender=AUTHORITY)
+        assert receipt.to == member.id
+        member.user.handle(self.carry(receipt.message))
 
     def admit(self, member: Member) -> Effects:
         """What the authority does about a member who asks to take part; nothing of it is logged."""
@@ -287,6 +291,21 @@ class World:
         state = load_state(saved, deployment=self.deployment, public_key=self.ring.public_key)
         self.server = Server(self.deployment, ring=self.ring, state=state)
         self.server.add_helper(self.helper.id)
+
+    def extend(self, longer: SharesDeployment) -> None:
+        """Begin all parties again with a longer horizon, the server and the opener as they were."""
+        self.flight.clear()
+        self.deployment, self.plan = longer, longer.plan
+        self.codec = Codec(longer, public_key=self.authority.public_key)
+        self.server = Server(longer, ring=self.ring, state=self.server.state)
+        self.server.add_helper(self.helper.id)
+        self.helper.codec = self.codec
+        self.helper.opener = OpenerParty(
+            longer,
+            opener=self.authority.make_opener(),
+            sealing_key=self.authority.private_sealing_key,
+            state=self.helper.opener.state,
+        )
 
     # -- rounds
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from helba.authority.authority import Authority, AuthorityState
+from helba.authority.authority import Authority, AuthorityState, make_authority_keys
 from helba.errors import DamagedData
 from helba.garbling import EvaluatorSession, GarblerSession
 from helba.opener.opener import OpenerParty
@@ -161,7 +161,9 @@ class Simulation:
             real=scenario.garbling == "real",
             watch=self.ledger.once.use,
         )
-        self.authority = Authority(self.deployment, seed=scenario.seed, draw=self.draw)
+        self._keys = make_authority_keys(self.deployment, seed=scenario.seed)
+        self.enrolled = AuthorityState()
+        self.authority = self._start_authority()
         self.reader = self.authority.make_opener()
         keys = self.authority.make_ring()
         self.ring = RecordedRing(
@@ -170,7 +172,6 @@ class Simulation:
         self.ring.watch = self.ledger.once.use
         self.codec = Codec(self.deployment, public_key=keys.public_key)
         self.members: dict[bytes, Member] = {}
-        self.enrolled = AuthorityState()
         self.server: Server | None = Server(
             self.deployment, ring=self.ring, draw=self.draw, patience=PATIENCE
         )
@@ -196,6 +197,10 @@ class Simulation:
 
     def _dump(self, state: Any) -> bytes:
         return dump_state(state, **self._reading)
+
+    def _start_authority(self) -> Authority:
+        state = copied(self.enrolled)
+        return Authority(self.deployment, keys=self._keys, state=state, draw=self.draw)
 
     def _make_authority_opener(self, state: OpenerState) -> OpenerParty:
         return OpenerParty(
@@ -415,8 +420,6 @@ class Simulation:
             colours = member.opener.colours.pop(message.task, None)
             if colours is None:
                 return  # the other half was lost: the user asks again
-        if isinstance(message, Refusal):
-            return  # it is asked again
         try:
             effects = member.user.handle(message, colours=colours)
         except DamagedData:
@@ -491,7 +494,7 @@ class Simulation:
 
     def _crash(self, party: Member | Authority | None, *, seconds: float) -> None:
         if isinstance(party, Authority):  # it is back at once, with its keys
-            party.state.members = copy(self.enrolled.members)
+            self.authority = self._start_authority()
         elif party is None:
             if self.server is None:
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import nacl.public
 
@@ -35,21 +36,42 @@ class AuthorityState:
     members: dict[bytes, bytes] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class AuthorityKeys:
+    """The collective keys of the ring, and in the setting `authority` the key that opens seeds."""
+
+    ring: KeyPair
+    sealing: nacl.public.PrivateKey = field(repr=False)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("keys of an authority are secret: they are neither pickled nor copied")
+
+
+def make_authority_keys(deployment: SharesDeployment, *, seed: int | None = None) -> AuthorityKeys:
+    """Draw an authority's keys: OpenFHE's and libsodium's own.
+
+    `seed` fixes the noise of the simulator, and so which way ties go; with OpenFHE there is none.
+    """
+    plan = deployment.plan
+    backend = find_backend(deployment.backend, plan.parameters, seed=seed)
+    ring = make_keys(plan.parameters, backend=backend, automorphism=plan.automorphism)
+    return AuthorityKeys(ring=ring, sealing=nacl.public.PrivateKey.generate())
+
+
 class Authority:
     """Holds the collective secret key, and in `authority` the key that seeds are sealed to.
 
     `handle` enrols whoever asks: who may ask is a matter of the channel. `public_key` is the
     collective key, `sealing_key` the one that users seal seeds to; `private_sealing_key`, which
-    stays with the opener, opens them, and is libsodium's own draw. `seed` fixes the noise of the
-    simulator, and so which way ties go; with OpenFHE there is none. With a `state` it goes on from
-    there, and the state is the authority's from then on.
+    stays with the opener, opens them. With a `state` it goes on from there, with the same keys, and
+    the state is the authority's from then on.
     """
 
     def __init__(
         self,
         deployment: SharesDeployment,
         *,
-        seed: int | None = None,
+        keys: AuthorityKeys,
         state: AuthorityState | None = None,
         draw: Draw = draw_bytes,
     ) -> None:
@@ -57,15 +79,10 @@ class Authority:
         self.state = AuthorityState() if state is None else state
         self._transition = Transition(self.state)
         self._draw = draw
-        plan = deployment.plan
-        self._keys: KeyPair = make_keys(
-            plan.parameters,
-            backend=find_backend(deployment.backend, plan.parameters, seed=seed),
-            automorphism=plan.automorphism,
-        )
-        self.public_key = self._keys.public
-        self.private_sealing_key = nacl.public.PrivateKey.generate()
-        self.sealing_key = bytes(self.private_sealing_key.public_key)
+        self._keys = keys.ring
+        self.public_key = keys.ring.public
+        self.private_sealing_key = keys.sealing
+        self.sealing_key = bytes(keys.sealing.public_key)
 
     def __repr__(self) -> str:
         return f"Authority(opener={self.deployment.plan.opener!r})"
@@ -78,6 +95,8 @@ class Authority:
         key_id = b"" if key is None else key.key_id
         if (key is None) == (self.deployment.plan.opener == "users"):
             self._refuse(sender, "a user has a key of its own in the setting 'users' only")
+        elif key_id == self.public_key.key_id:
+            self._refuse(sender, "the key is the collective one, not the user's own")
         elif members.get(sender, key_id) != key_id:
             self._refuse(sender, "the user is enrolled with another key")
         else:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
-from helba.authority.authority import Authority
+from helba.authority.authority import Authority, make_authority_keys
 from helba.errors import RunFailed
 from helba.garbling.circuits.circuit import Bits
 from helba.opener.opener import OpenerParty
+from helba.opener.state import OpenerState
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import AUTHORITY, SERVER, Envelope
@@ -62,13 +63,14 @@ class Parties:
 
     def __init__(self, deployment: SharesDeployment, *, seed: int | None = None) -> None:
         self._draw = draw_bytes if seed is None else Random(seed).randbytes
-        self.authority = Authority(deployment, seed=seed, draw=self._draw)
+        self._keys = make_authority_keys(deployment, seed=seed)
+        self._opener_state = OpenerState()  # of the authority: it outlives an extension
         self.ledger = Ledger()
         self._begin(deployment, state=None)
 
     def _begin(self, deployment: SharesDeployment, *, state: ServerState | None) -> None:
-        authority = self.authority
-        self.deployment = authority.deployment = deployment
+        authority = Authority(deployment, keys=self._keys, draw=self._draw)
+        self.deployment, self.authority = deployment, authority
         self.server = Server(deployment, ring=authority.make_ring(), state=state, draw=self._draw)
         self.codec = Codec(deployment, public_key=authority.public_key)
         self.stations: dict[bytes, Station] = {}
@@ -80,6 +82,7 @@ class Parties:
                 deployment,
                 opener=authority.make_opener(),
                 sealing_key=authority.private_sealing_key,
+                state=self._opener_state,
                 draw=self._draw,
             )
             self.stations[helper] = Station(
@@ -120,10 +123,15 @@ class Parties:
                 self.stations[envelope.to].receive(reply, purpose=ENROLMENT)
 
     def extend(self, horizon: int) -> None:
-        """Go on with a longer horizon; clients of before have to join again."""
+        """Go on with a longer horizon, or change nothing; clients of before have to join again."""
         longer = self.deployment.extended(horizon)
         self.deliver()
-        self._begin(longer, state=self.server.state)
+        before, state = dict(vars(self)), self.server.state
+        try:
+            self._begin(longer, state=replace(state, members={}))
+        except BaseException:
+            vars(self).update(before)
+            raise
 
     def deliver(
         self, messages: Sequence[bytes] = (), *, sender: bytes = b"", purpose: str = "none"

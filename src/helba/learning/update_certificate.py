@@ -61,8 +61,8 @@ class UpdateCertificate:
     """What is known of an update before it runs; `after` is the batch that it makes."""
 
     def __init__(self, plan: SharesPlan, terms: UpdateTerms) -> None:
-        if terms.unseen > plan.most_unseen:
-            raise InvalidInput("samples", terms.samples, f"at most {plan.most_unseen} new ones")
+        if terms.unseen > plan.most_summed:
+            raise InvalidInput("samples", terms.samples, f"at most {plan.most_summed} new ones")
         self.plan = plan
         self.terms = terms
         self.dim = plan.settings.dim

@@ -25,7 +25,7 @@ from helba.opener.reopening import reopen_shares
 from helba.opener.state import Noted, OpenerState, VerdictsBegun
 from helba.protocol.box import SealedSeed, open_box, seal_answer
 from helba.protocol.deployment import SharesDeployment
-from helba.protocol.effects import Effects, Transition
+from helba.protocol.effects import SERVER, Effects, Transition
 from helba.protocol.message import (
     SIGN_SEED_BYTES,
     Abort,
@@ -98,7 +98,9 @@ class OpenerParty:
         return f"OpenerParty({len(self._tasks)} tasks, {self.state.bits_returned} bits returned)"
 
     def handle(self, message: Message, *, sender: bytes) -> Effects:
-        """Answer a server's message. What cannot be done is an `Abort`, and returns nothing."""
+        """Answer the server's message. What cannot be done is an `Abort`, and returns nothing."""
+        if sender != SERVER:
+            return Effects()
         if isinstance(message, Offer):
             reply: Message | None = self._accept(message)
         elif isinstance(message, PadTask | ReopenTask | CompareTask | Tables):
@@ -166,7 +168,7 @@ class OpenerParty:
             self._require_verdicts(message.boxes)
         try:
             seeds = tuple(
-                open_box(box, key=self._sealing_key, kind=kind, deployment=deployment.digest)
+                open_box(box, key=self._sealing_key, kind=kind, deployment=deployment.origin)
                 for box in message.boxes
             )
         except DamagedData as error:

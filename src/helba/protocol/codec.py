@@ -113,6 +113,7 @@ class Codec:
             "reason": _text(REASON_BYTES),
             "refused": make(bool),
             "unknown": make(bool),
+            "later": make(bool),
             "work": Form(self._dump_work, self._load_work),
             "step": _text(STEP_BYTES),
             "features": self._shares_or(make(tuple[Ciphertext, ...]), count=deployment.numbers),

@@ -96,13 +96,21 @@ class SharesDeployment:
 
     @cached_property
     def digest(self) -> bytes:
-        """Sixteen bytes that name the deployment; they go into every sealed text."""
+        """Sixteen bytes that name the deployment; they go into every message."""
         plan = self.plan
         scales = (plan.scale_horizon, PLAN_VERSION)
         chosen = (plan.rounding, plan.lanes, plan.score_bits, plan.grid, *scales)
         shared = (asdict(plan.settings), plan.opener, plan.parameters.fingerprint, self.engine)
         text = repr((shared, chosen))
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+    @cached_property
+    def origin(self) -> bytes:
+        """The digest before any extension of the horizon: sealed seeds outlive those."""
+        plan = self.plan
+        settings = replace(plan.settings, horizon=plan.scale_horizon)
+        first = replace(plan, settings=settings, scaled_for=None)
+        return replace(self, plan=first).digest
 
     def make_garbler(self, draw: Draw = draw_bytes) -> GarblerSession:
         """Return the server's side of a garbling session; a real one draws for itself."""

@@ -147,7 +147,9 @@ def _fields(kind: Any, forms: dict[str, Form]) -> Form:
     )
 
 
-def _optional(form: Form, _: Form) -> Form:
+def _optional(form: Form, nothing: Form) -> Form:
+    if nothing is not _FORMS[NoneType]:
+        raise TypeError("a union has a form only as X | None")
     return Form(
         lambda value: b"\0" if value is None else b"\1" + form.dump(value),
         lambda reader: form.load(reader) if reader.flag() else None,

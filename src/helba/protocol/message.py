@@ -100,10 +100,11 @@ class Receipt:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """An ask, a report or a user of that name is not taken, and why."""
+    """An ask, a report or a user of that name is not taken, and why; `later` it may be."""
 
     name: bytes
     reason: str
+    later: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,16 +41,16 @@ class Asks:
 
     def take(self, ask: Ask, *, sender: bytes) -> None:
         """Put an ask in the queue, or refuse it."""
-        reason = self._find_fault(ask)
-        if reason:
-            self._transition.send(Refusal(name=ask.name, reason=reason), to=sender)
+        reason, full = self._find_fault(ask), len(self._waiting) >= MOST_WAITING
+        if reason or full:
+            reason = reason or "too many asks wait: try again later"
+            refusal = Refusal(name=ask.name, reason=reason, later=full)
+            self._transition.send(refusal, to=sender)
         else:
             self._waiting.append((sender, ask))
 
     def _find_fault(self, ask: Ask) -> str:
         deployment = self._deployment
-        if len(self._waiting) >= MOST_WAITING:
-            return "too many asks wait"
         if deployment.plan.opener == "authority":
             numbers = deployment.numbers
             if not isinstance(ask.features, Shared) or len(ask.features.shares) != numbers:
@@ -78,9 +78,21 @@ class Asks:
         while self._apart and self._has_room(opener):
             self._begin(self._apart.popleft(), opener=opener, now=now)
         while self._waiting and self._has_room(opener):
-            lanes = min(len(self._waiting), self._deployment.plan.lanes)
-            asks = [self._waiting.popleft() for _ in range(lanes)]
-            self._begin(asks, opener=opener, now=now)
+            self._begin(self._take_group(), opener=opener, now=now)
+
+    def _take_group(self) -> list[Waiting]:
+        """As many asks as fit one product; an ask that came twice waits for the next one."""
+        group: list[Waiting] = []
+        boxes: set[bytes] = set()
+        again: list[Waiting] = []
+        while self._waiting and len(group) < self._deployment.plan.lanes:
+            waiting = self._waiting.popleft()
+            features = waiting[1].features
+            assert isinstance(features, Shared)
+            (again if features.box in boxes else group).append(waiting)
+            boxes.add(features.box)
+        self._waiting.extendleft(reversed(again))
+        return group
 
     def end(self, ended: Conversation) -> None:
         """Answer the asks of a conversation, or put them back."""

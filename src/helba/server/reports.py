@@ -41,29 +41,28 @@ class Reports:
     def take(self, report: Report, *, sender: bytes) -> None:
         """Store a report and acknowledge it, or refuse it; the first of a name counts."""
         if report.name not in self._state.names:
-            reason = self._find_fault(report)
-            if reason:
-                self._transition.send(Refusal(name=report.name, reason=reason), to=sender)
+            refusal = self._refuse(report)
+            if refusal is not None:
+                self._transition.send(refusal, to=sender)
                 return
             self._store(report)
         self._transition.send(Receipt(name=report.name), to=sender)
 
-    def _find_fault(self, report: Report) -> str:
+    def _refuse(self, report: Report) -> Refusal | None:
+        """Return what is wrong with a report, or None."""
         deployment, state, body = self._deployment, self._state, report.report
         horizon, dim = deployment.settings.horizon, deployment.settings.dim
+        reason, later = "", False
         if state.samples + len(state.rows) >= horizon:
-            return f"the horizon of {horizon} reports is reached: extend it to go on"
-        if deployment.plan.opener == "authority":
+            reason = f"the horizon of {horizon} reports is reached: extend it to go on"
+        elif deployment.plan.opener == "authority":
             if not isinstance(body, Shared) or len(body.shares) != dim + 1:
-                return f"expected {dim + 1} shares and a sealed seed"
-        else:
-            if isinstance(body, Shared) or body != deployment.describe_report(
-                self._ring.public_key
-            ):
-                return "the ciphertext is not that of a report of this plan"
-            if state.unseen + 1 > deployment.plan.most_unseen:
-                return "too many reports wait for an update: try again later"
-        return ""
+                reason = f"expected {dim + 1} shares and a sealed seed"
+        elif body != deployment.describe_report(self._ring.public_key):
+            reason = "the ciphertext is not that of a report of this plan"
+        elif state.unseen + 1 > deployment.plan.most_unseen:
+            reason, later = "too many reports wait for an update: try again later", True
+        return Refusal(name=report.name, reason=reason, later=later) if reason else None
 
     def _store(self, report: Report) -> None:
         body = report.report

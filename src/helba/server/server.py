@@ -88,8 +88,10 @@ class Server:
         """Take a message in; what is late, repeated or unknown changes nothing."""
         if isinstance(message, Ask | Report):
             if sender not in self.state.members:
-                refusal = Refusal(name=message.name, reason="the user is not enrolled")
-                self._transition.send(refusal, to=sender)
+                self._transition.send(
+                    Refusal(name=message.name, reason="the user is not enrolled", later=True),
+                    to=sender,
+                )
             elif isinstance(message, Ask):
                 self._asks.take(message, sender=sender)
             else:
@@ -132,9 +134,15 @@ class Server:
         self._transition.send(Receipt(name=message.user), to=message.user)
 
     def _choose_helper(self) -> bytes | None:
-        """An opener for what is nobody's own round: one with a session if there is one."""
-        ready = (each for each in self._helpers if self._conversations.has_session(each))
-        return next(ready, self._helpers[0] if self._helpers else None)
+        """An opener for what is nobody's own round: one with a session if there is one.
+
+        In the setting `users` it has to be enrolled: the server reaches it by its keys.
+        """
+        known = self._helpers
+        if self.deployment.plan.opener == "users":
+            known = [each for each in known if each in self.state.members]
+        ready = (each for each in known if self._conversations.has_session(each))
+        return next(ready, known[0] if known else None)
 
     def _settle(self, *, now: float) -> Effects:
         self._end_all(now=now)

@@ -67,11 +67,18 @@ class Client:
         raise RunFailed(f"the server refused the round: {_reason(found)}")
 
     def report(self, context: Array, reward: float) -> None:
-        """Report what playing a context earned; it is stored when this returns."""
+        """Report what playing a context earned; it is stored when this returns.
+
+        If it raises and the report is in the outbox, `flush` sends it again: reporting the same
+        once more would count it twice.
+        """
         effects = self.user.report(context, reward)
         (reported,) = effects.changes
         assert isinstance(reported, Reported)
-        found = self._exchange(effects, name=reported.report.name)
+        name = reported.report.name
+        found = self._exchange(effects, name=name)
+        if name in self.user.state.outbox:
+            raise RunFailed(f"the server has not stored a report yet: {_reason(found)}")
         if not isinstance(found, Acknowledged):
             raise RunFailed(f"the server refused a report: {_reason(found)}")
 
@@ -87,8 +94,8 @@ class Client:
         found = None
         (envelope,) = effects.replies
         for reply in self._transport.exchange(envelope):
-            colours = None
-            if isinstance(reply, Answer) and self._colours is not None:
+            colours, open_rounds = None, self.user.state.rounds
+            if self._colours and isinstance(reply, Answer) and reply.name in open_rounds:
                 colours = self._colours(reply.task)
                 if colours is None:
                     raise RunFailed("the user's own half of the answer is missing")

@@ -80,17 +80,6 @@ class Reported:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forgotten:
-    """A round is given up: its answer will not be read."""
-
-    name: bytes
-
-    def apply(self, state: UserState) -> None:
-        """Close the round."""
-        state.rounds.pop(self.name, None)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Recommended:
     """A round is over: this arm is to be played."""
 
@@ -115,15 +104,20 @@ class Acknowledged:
 
 @dataclass(frozen=True, kw_only=True)
 class Declined:
-    """The server does not take an ask or a report, or the authority not the user."""
+    """An ask or a report is not taken by the server or was given up, or a user is not enrolled.
+
+    `later` it may: then nothing is given up, and the same can be sent again.
+    """
 
     name: bytes
     reason: str
+    later: bool = False
 
     def apply(self, state: UserState) -> None:
-        """Give it up."""
-        state.rounds.pop(self.name, None)
-        state.outbox.pop(self.name, None)
+        """Give it up, unless it may be taken later."""
+        if not self.later:
+            state.rounds.pop(self.name, None)
+            state.outbox.pop(self.name, None)
 
 
 @dataclass(kw_only=True)
@@ -182,7 +176,8 @@ class User:
         elif isinstance(message, Refusal) and (
             message.name in state.rounds or message.name in state.outbox or message.name == self.id
         ):
-            self._transition.commit(Declined(name=message.name, reason=message.reason))
+            declined = Declined(name=message.name, reason=message.reason, later=message.later)
+            self._transition.commit(declined)
         return self._transition.take()
 
     def enrol(self, public_key: PublicKey | None = None) -> Effects:
@@ -247,7 +242,7 @@ class User:
 
     def forget(self, name: bytes) -> Effects:
         """Give a round up: its answer will not be read."""
-        self._transition.commit(Forgotten(name=name))
+        self._transition.commit(Declined(name=name, reason="the user gave it up"))
         return self._transition.take()
 
     def report(self, context: Array, reward: float) -> Effects:
@@ -269,7 +264,7 @@ class User:
     def _share(self, kind: str, integers: Integers) -> tuple[Shared, SealedSeed]:
         assert self._sealing_key is not None
         seed, box = seal_seed(
-            self._sealing_key, kind=kind, deployment=self.deployment.digest, draw=self._draw
+            self._sealing_key, kind=kind, deployment=self.deployment.origin, draw=self._draw
         )
         pad = seed.expand(len(integers))
         return Shared(shares=(integers - pad) % SHARE_MODULUS, box=box), seed
