@@ -1,20 +1,22 @@
 """What must hold in every scenario; none of it asks the code that it checks.
 
-Sums hold every acknowledged report once. Nothing that may serve once serves twice. Every decision
-is that of the plaintext twin of the model that the answer names. What is stored is what the party
-was.
+Sums hold every acknowledged report in range once, and the model is updated when that is due.
+Nothing that may serve once serves twice, and no box is judged more often than it may. Every
+decision is that of the plaintext twin of the model that the answer names, and reaches who asked.
+What is stored is what the party was.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from helba.lab.play.twin import GridTwin
+from helba.lab.play.twin import GridTwin, restore_contexts
 from helba.learning.plan import SharesPlan
 from helba.server.state import (
     Adopted,
@@ -23,9 +25,13 @@ from helba.server.state import (
     GivenUp,
     ServerState,
     Stored,
+    Tested,
     UpdateBegun,
 )
 from tests.parties.oracle import expected_sums, read_sums, round_report
+
+SURE = 0.05  # of C: traces that are farther from it make an update due, or do not, for sure
+MOST_VERDICTS = 3  # on one box, ever
 
 
 class Broken(AssertionError):
@@ -53,7 +59,7 @@ class Once:
 
 
 @dataclass(kw_only=True)
-class Asked:
+class AskMade:
     """An ask: its contexts, and the model that was served when it was made."""
 
     contexts: Any
@@ -68,10 +74,15 @@ class Ledger:
         self.once = Once()
         self.reports: dict[bytes, tuple[Any, float]] = {}
         self.acknowledged: set[bytes] = set()
-        self.asked: dict[bytes, Asked] = {}
+        self.asked: dict[bytes, AskMade] = {}
+        self.owners: dict[bytes, bytes] = {}
+        self.wild: set[bytes] = set()
+        self.boxes: dict[bytes, bytes] = {}
+        self.verdicts: Counter[bytes] = Counter()
         self.stored: set[bytes] = set()
-        self.growth: set[bytes] = set()
-        self.taken: set[bytes] = set()
+        self.dropped: set[bytes] = set()
+        self.growth: dict[bytes, None] = {}  # in the order in which they came
+        self.taken: dict[bytes, None] = {}
         self.model: set[bytes] = set()
         self.twin = GridTwin(plan)
         self.twins: dict[int, tuple[Any, float]] = {}
@@ -88,19 +99,27 @@ class Ledger:
         if isinstance(change, Stored):
             self._take_name(change.row.name)
         elif isinstance(change, Folded):
-            again = set(change.names) & (self.growth | self.taken | self.model)
+            again = set(change.names) & (set(self.growth) | set(self.taken) | self.model)
             require(not again, "a report is folded twice")
+            require(not set(change.names) & self.wild, "a report out of range is folded")
             if self.plan.opener == "users":  # it came as a ciphertext, and was never a row
                 for name in change.names:
                     self._take_name(name)
             require(set(change.names) <= self.stored, "a report is folded that was not stored")
-            self.growth |= set(change.names)
+            self.growth |= dict.fromkeys(change.names)
         elif isinstance(change, Dropped):
-            require(False, "a report in range is dropped")
+            judged = self.verdicts[self.boxes.get(change.name, b"")]
+            lost = change.name in self.wild or judged >= MOST_VERDICTS
+            require(lost, "a report in range is dropped")
+            self.dropped.add(change.name)
+        elif isinstance(change, Tested):
+            seen = list(self.growth)[: max(0, change.cleared - len(self.model))]
+            require(not self.is_due(seen, sure=True), "a test misses an update that is due")
         elif isinstance(change, UpdateBegun):
-            self.taken, self.growth = self.growth, set()
+            require(self.is_due(self.growth, sure=False), "an update begins that is not due")
+            self.taken, self.growth = self.growth, {}
         elif isinstance(change, GivenUp):
-            self.growth, self.taken = self.growth | self.taken, set()
+            self.growth, self.taken = self.taken | self.growth, {}
         elif isinstance(change, Adopted):
             self._adopt(change)
 
@@ -109,12 +128,33 @@ class Ledger:
         require(name not in self.stored, "a report is stored twice")
         self.stored.add(name)
 
+    def judge_box(self, box: bytes) -> None:
+        """Count a verdict that an opener gave away."""
+        self.verdicts[box] += 1
+        require(self.verdicts[box] <= MOST_VERDICTS, "a box is judged too often")
+
+    def is_due(self, names: Iterable[bytes], *, sure: bool) -> bool:
+        """Whether these reports beyond the model make an update due: for `sure`, or perhaps."""
+        names, plan = list(names), self.plan
+        settings, count = plan.settings, len(self.model) + len(names)
+        if names and count >= (1.0 + settings.growth) * max(1, len(self.model)):
+            return True
+        most = min(plan.most_unseen, plan.most_untested)
+        if settings.schedule != "trace" or len(names) >= most:
+            return len(names) >= most
+        rounding, trace = plan.rounding, 0.0
+        for name in names:
+            row = restore_contexts(rounding, rounding.round_contexts(self.reports[name][0]))
+            trace += float(row @ self.twin.inverse @ row)
+        return trace >= settings.trace_threshold * (1.0 + SURE if sure else 1.0 - SURE)
+
     def _adopt(self, change: Adopted) -> None:
         terms, twin = change.terms, self.twin
+        require(not terms.cold, "an update begins without the old model")
         for name in sorted(self.taken):
             twin.learn(*self.reports[name])
-        self.model |= self.taken
-        self.taken = set()
+        self.model |= set(self.taken)
+        self.taken = {}
         require(terms.samples == len(self.model), "an update counts other reports than its sums")
         require(terms.before.number == twin.batch.number, "an update begins from an old model")
         twin.follow(terms)
@@ -123,6 +163,9 @@ class Ledger:
     def judge(self, name: bytes, *, arm: int, batch: int) -> None:
         """Judge a decision: that of the twin, or a tie of its model."""
         asked = self.asked[name]
+        if name in self.wild:
+            require(arm == 0, "an ask out of range gets another arm than the first")
+            return
         require(asked.batch <= batch, "an answer comes from a model older than its ask")
         require(batch in self.twins, "an answer names a model that was never adopted")
         model, resolution = self.twins[batch]
@@ -138,8 +181,11 @@ class Ledger:
         """Check what is encrypted against the reports."""
         require(self.acknowledged <= set(state.names), "an acknowledged report is forgotten")
         require(set(state.names) == self.stored, "the server knows other reports than were stored")
-        summed = self.model | self.growth | self.taken
-        require(set(state.rows) == self.stored - summed, "the stored rows are others")
+        summed = self.model | set(self.growth) | set(self.taken)
+        require(
+            set(state.rows) == self.stored - summed - self.dropped, "the stored rows are others"
+        )
+        require(state.dropped_reports == len(self.dropped), "other reports are dropped")
         wanted = expected_sums(
             [round_report(self.plan, *self.reports[name]) for name in summed],
             dim=self.plan.settings.dim,

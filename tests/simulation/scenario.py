@@ -13,7 +13,9 @@ from random import Random
 from typing import Any
 
 FAILURES = Path(__file__).with_name("failures.jsonl")
-KINDS = ("ask", "report", "wait", "crash", "worker", "cut")
+# A wild ask or report is that of a user who does not follow the protocol: it is out of range, or
+# its box cannot be opened.
+KINDS = ("ask", "report", "wild ask", "wild report", "wait", "crash", "worker", "cut")
 PARTIES = ("server", "opener", "user")
 
 
@@ -75,7 +77,7 @@ def draw_scenario(seed: int) -> Scenario:
     users = luck.randint(1, 3)
     operations = []
     for _ in range(luck.randint(2, 7)):
-        kind = luck.choices(KINDS, weights=(6, 10, 5, 2, 1, 1))[0]
+        kind = luck.choices(KINDS, weights=(12, 20, 1, 2, 10, 4, 2, 2))[0]
         actor: int | str = luck.randrange(users)
         if kind == "crash":
             actor = luck.choice(PARTIES)

@@ -12,10 +12,11 @@ it.)
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
 from random import Random
@@ -28,6 +29,7 @@ from helba.errors import DamagedData
 from helba.garbling import EvaluatorSession, GarblerSession
 from helba.opener.opener import OpenerParty
 from helba.opener.state import Noted, OpenerState, VerdictsBegun
+from helba.protocol.box import BOX_BYTES
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import AUTHORITY, SERVER, Effects, Envelope
@@ -40,6 +42,7 @@ from helba.protocol.message import (
     Receipt,
     Refusal,
     Report,
+    Shared,
 )
 from helba.ring import PublicKey
 from helba.ring.ring import Ring
@@ -47,7 +50,8 @@ from helba.ring.secret import Opener, make_keys
 from helba.server.server import Server
 from helba.server.snapshot import dump_state, load_state
 from helba.server.state import Enrolled
-from helba.user.user import Recommended, User, UserState
+from helba.user.user import Asked, Recommended, Reported, User, UserState
+from tests.parties.cheating import body_of, shifted, with_body
 from tests.parties.world import (
     draw_contexts,
     draw_report,
@@ -58,7 +62,7 @@ from tests.parties.world import (
     status_of,
     unanswered,
 )
-from tests.simulation.oracle import Asked, Ledger, require
+from tests.simulation.oracle import AskMade, Ledger, require
 from tests.simulation.scenario import Operation, Scenario
 
 PATIENCE = 5.0  # of the server with openers
@@ -151,6 +155,10 @@ class Simulation:
         self.messages = 0
         self.faulty = True
         self.cut: dict[bytes, float] = {}
+        self.starts = 0  # of the server
+        self.boxes: dict[bytes, tuple[bytes, ...]] = {}
+        self.tabled: set[bytes] = set()
+        self.begun: dict[bytes, int] = {}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         plain = _deploy(scenario.opener, scenario.schedule)
@@ -254,10 +262,10 @@ class Simulation:
         """Do one operation; messages that are due by then come first."""
         self.run(until=self.now + 0.02)
         kind, seconds = operation.kind, operation.seconds
-        if kind == "ask":
-            self._ask(self.users[int(operation.actor)])
-        elif kind == "report":
-            self._report(self.users[int(operation.actor)])
+        if kind.endswith("ask"):
+            self._ask(self.users[int(operation.actor)], wild=kind.startswith("wild"))
+        elif kind.endswith("report"):
+            self._report(self.users[int(operation.actor)], wild=kind.startswith("wild"))
         elif kind == "wait":
             self.run(until=self.now + seconds)
         elif kind == "crash":
@@ -283,6 +291,8 @@ class Simulation:
         require(self._idle, f"it does not become idle: {self._describe()}")
         assert self.server is not None
         self._check_stored(self.server)
+        for session in self.server._conversations._sessions.values():
+            require(not session._openings, "labels of an opening that was given up are kept")
         for name, times in self.ledger.received.items():
             require(self.ledger.answered[name] >= times, "a round is forgotten")
         require(self.ledger.acknowledged == set(self.ledger.reports), "a report is never stored")
@@ -297,32 +307,57 @@ class Simulation:
             return False
         waiting = any(not member.up or member.unsettled() for member in self.members.values())
         flying = any(action is not None for _, _, action in self._events if action != self._tick)
-        return not waiting and not flying
+        due = self.ledger.is_due(self.ledger.growth, sure=True)
+        return not (waiting or flying or due)
 
     def _describe(self) -> str:
         server = "down" if self.server is None else repr(status_of(self.server))
         return f"{server}, {len(self._events)} events"
 
-    def _ask(self, member: Member) -> None:
+    def _ask(self, member: Member, *, wild: bool) -> None:
         if not member.up or member.user is None:
             return
         contexts = draw_contexts(self.numbers, self.deployment.settings)
         effects = member.user.ask(contexts)
-        asked = Asked(contexts=contexts, batch=self.stored.learned.batch.number)
+        ask, name = sent(effects), sent(effects).name
+        if wild and isinstance(ask.features, Shared):
+            ask = self._make_wild(ask)
+            (opened,) = effects.changes
+            round = replace(opened.round, ask=ask)
+            member.user.state.rounds[name] = round
+            effects = self._instead(ask, Asked(round=round))
+        asked = AskMade(contexts=contexts, batch=self.stored.learned.batch.number)
         self._take(member, effects)
-        name = sent(effects).name
         if name in member.stored_user.rounds:
             self.ledger.asked[name] = asked
+            self.ledger.owners[name] = member.id
 
-    def _report(self, member: Member) -> None:
+    def _report(self, member: Member, *, wild: bool) -> None:
         if not member.up or member.user is None:
             return
         context, reward = draw_report(self.numbers, self.deployment.settings)
         effects = member.user.report(context, reward)
+        report, name = sent(effects), sent(effects).name
+        if wild and isinstance(report.report, Shared):
+            report = self._make_wild(report)
+            member.user.state.outbox[name] = report
+            effects = self._instead(report, Reported(report=report))
         self._take(member, effects)
-        name = sent(effects).name
         if name in member.stored_user.outbox:
             self.ledger.reports[name] = (context, reward)
+            self.ledger.owners[name] = member.id
+            if isinstance(report.report, Shared):
+                self.ledger.boxes[name] = report.report.box
+
+    def _make_wild(self, message: Any) -> Any:
+        """The message of a user who does not follow the protocol."""
+        self.ledger.wild.add(message.name)
+        if self.luck.random() < 0.5:
+            return shifted(message, {0: 1 << 80})
+        return with_body(message, replace(body_of(message), box=self.draw(BOX_BYTES)))
+
+    def _instead(self, message: Message, change: Any) -> Effects:
+        return Effects(replies=(Envelope(to=SERVER, message=message),), changes=(change,))
 
     def _wake(self, member: Member) -> None:
         """A user sends again what has no answer."""
@@ -437,10 +472,13 @@ class Simulation:
     def _take(self, party: Member | Authority | None, effects: Effects) -> bool:
         """Store what changed, then send; False if the party, or the server, crashed on the way."""
         crashes = self.faulty and self.luck.random() < self.scenario.faults.crash
-        point = self.luck.randrange(3) if crashes and (effects.changes or effects.replies) else -1
+        point = self.luck.randrange(2) if crashes and (effects.changes or effects.replies) else -1
         if point != 0:
             self._store(effects, party)
-        replies = effects.replies if point < 0 else effects.replies[: point - 1]
+        count = len(effects.replies)
+        replies = effects.replies[: count if point < 0 else self.luck.randint(0, count)]
+        if point == 0:
+            replies = ()
         for envelope in replies:
             self._send(party, envelope)
         if point >= 0:
@@ -463,24 +501,51 @@ class Simulation:
 
     def _send(self, party: Member | Authority | None, envelope: Envelope) -> None:
         message = envelope.message
-        self._watch(message)
+        self._watch(message, party)
         if isinstance(party, Member):
             self._post(party, message, to=envelope.to)
             return
         if isinstance(message, Refusal):
             known = "not enrolled" in message.reason and envelope.to in self.stored.members
             require(not known, "a member is forgotten")
+            good = message.later or message.name in self.ledger.wild
+            require(good, f"a good message is refused: {message.reason}")
+        if isinstance(message, FOR_USERS):
+            owner = self.ledger.owners.get(message.name, envelope.to)
+            require(envelope.to == owner, "a message goes to another user")
         if isinstance(message, Answer | Refusal):
             self.ledger.answered[message.name] += 1
         sender = SERVER if party is None else AUTHORITY
         self._carry(self.codec.encode(message), sender=sender, to=envelope.to)
 
-    def _watch(self, message: Message) -> None:
+    def _check_counted(self, box: bytes, *, member: Member) -> None:
+        counted = member.stored_opener.verdicts.get(hashlib.blake2b(box, digest_size=16).digest())
+        told = self.ledger.verdicts[box]
+        require((counted or 0) >= told, "a verdict is sent before it is counted")
+
+    def _watch(self, message: Message, party: Member | Authority | None) -> None:
         once, kind = self.ledger.once, type(message).__name__
+        if kind in ("PadTask", "CompareTask", "ReopenTask"):
+            begun = self.begun.setdefault(message.task, self.starts)
+            require(begun == self.starts, "a conversation outlives its server")
+        if kind == "PadTask":
+            self.boxes[message.task] = message.boxes
+        elif kind == "Pads" and message.signs:
+            once.use("seed of signs", message.signs)
+        elif kind in ("Verdict", "Colours"):
+            once.use("task", message.task)
+        out_of_range = kind == "Abort" and message.refused and "judged" not in message.reason
+        if kind in ("Verdict", "Colours") or out_of_range:
+            boxes = self.boxes.get(message.task, ()) if message.task in self.tabled else ()
+            for box in boxes if len(boxes) > 1 or kind == "Verdict" else ():
+                self.ledger.judge_box(box)
+                assert isinstance(party, Member)
+                self._check_counted(box, member=party)
         if kind == "Transfer":
             once.use("nonce", message.transfer.nonce)
             once.use("opening", message.transfer.name)
         elif kind == "Tables":
+            self.tabled.add(message.task)
             once.use("transfer", message.tables.name)
             if self.deployment.real:
                 once.use("key", message.tables.key)
@@ -507,6 +572,7 @@ class Simulation:
             self._at(seconds, lambda: self._restart(party))
 
     def _restart_server(self) -> None:
+        self.starts += 1
         state = load_state(self._dump(self.stored), **self._reading)
         self.server = Server(
             self.deployment,
@@ -527,6 +593,14 @@ class Simulation:
     def _check_stored(self, server: Server) -> None:
         same = self._dump(server.state) == self._dump(self.stored)
         require(same, "what is stored is not what the server is")
+        require(self.authority.state == self.enrolled, "the authority is not what is stored")
+        for member in self.members.values():
+            if member.user is not None:
+                same = member.user.state == member.stored_user
+                require(same, "what is stored is not what the user is")
+            if member.opener is not None:
+                same = member.opener.state == member.stored_opener
+                require(same, "what is stored is not what the opener is")
 
 
 @lru_cache(maxsize=8)

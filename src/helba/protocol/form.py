@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
-from functools import partial
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -33,6 +33,7 @@ from helba.ring.wire import (
 )
 
 MOST_PARTS = 1 << 16  # of a tuple
+_hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 _FLOAT = struct.Struct("<d")
 _INTEGER = struct.Struct("<Q")
 
@@ -107,7 +108,7 @@ def make_form(kind: Any, *, public_key: PublicKey) -> Form:
         return Form(lambda shares: _frame(dump_shares(shares)), _load_shares)
     make = partial(make_form, public_key=public_key)
     if is_dataclass(kind):
-        return _fields(kind, {name: make(hint) for name, hint in get_type_hints(kind).items()})
+        return _fields(kind, {name: make(hint) for name, hint in _hints(kind).items()})
     combine = _COMBINED[get_origin(kind)]
     return combine(*(make(each) for each in get_args(kind) if each is not ...))
 
