@@ -11,7 +11,7 @@ import pytest
 from tests.docs.pages import DOCS, FENCE, PAGES, ROOT, name_of, prose_of, read
 
 LINK = re.compile(r"\]\(([^)#:\s]*)(#[^)\s]*)?\)")
-DRAWN = ("enrolment", "layers", "parties", "round", "update")
+DRAWN = ("enrolment", "layers", "parties", "reference-parties", "round", "update")
 
 
 def anchors_of(page: Path) -> set[str]:

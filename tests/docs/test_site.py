@@ -15,6 +15,7 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
+import helba
 from tests.docs.pages import DOCS, ROOT
 from tests.sweep import SOAK
 
@@ -46,9 +47,27 @@ def test_readers_find_their_pages_first() -> None:
 
 def test_api_reference_has_all_public_packages() -> None:
     said = "".join(path.read_text() for path in (DOCS / "api").glob("*.md"))
-    reference = ("protocol", "engine", "planning", "numerics", "circuits")
-    for name in ("bandits", "problems", *(f"reference.{each}" for each in reference)):
-        assert f"::: helba.{name}." in said
+    core = ("bandits", "problems", "learning", "ring", "garbling", "protocol", "in_process")
+    parties = ("server", "opener", "user", "authority")
+    reference = ("protocol", "engine", "planning", "numerics", "circuits", "twin")
+    for name in (*core, *parties, "service", "lab", *(f"reference.{each}" for each in reference)):
+        assert f"::: helba.{name}." in said, name
+
+
+def test_api_pages_describe_the_package_in_their_title() -> None:
+    for page in (DOCS / "api").glob("*.md"):
+        title, *lines = page.read_text().splitlines()
+        described = [line.removeprefix("::: ") for line in lines if line.startswith("::: ")]
+        if (package := title.removeprefix("# ")).startswith("helba"):
+            assert [name for name in described if not name.startswith(f"{package}.")] == []
+
+
+def test_api_reference_has_every_public_name_and_page() -> None:
+    names = (DOCS / "api" / "helba.md").read_text()
+    assert [name for name in helba.__all__ if f"`{name}`" not in names] == []
+    index = (DOCS / "api" / "index.md").read_text()
+    pages = {page.name for page in (DOCS / "api").glob("*.md")} - {"index.md"}
+    assert set(re.findall(r"\]\((\w[\w-]*\.md)\)", index)) == pages
 
 
 @pytest.fixture(scope="module")
