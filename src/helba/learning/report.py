@@ -21,7 +21,8 @@ from helba.ring.sharing.integer import Places
 LOG2_REPORT = 50
 LEADING_BITS = 12
 MOST_GROUP = 1024  # reports that one circuit checks, see `helba.garbling.circuits.check`
-# The largest integer that is opened is about 2^66 of 2^104: it wraps with probability 2^-37.
+# Scales are made so that integers of about 2^66 are opened, of 2^104: one wraps with probability
+# 2^-37. Over long horizons, or extended ones, they are larger; each plan counts its own.
 LOG2_REOPENED = 66.0
 
 

@@ -1,6 +1,6 @@
 """Secret keys, and what they allow: to open, and to encrypt again.
 
-The server and all that it imports do without this package; `lint-imports` holds them to it.
+Server, users and all that they import do without this package; `lint-imports` holds them to it.
 """
 
 from __future__ import annotations

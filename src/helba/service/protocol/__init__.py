@@ -1,10 +1,10 @@
-"""Files of the first protocol: folders of keys, snapshots, processes.
+"""Files of the reference protocol: folders of keys, snapshots, processes.
 
 authority = open_authority(folder, passphrase=words)
 user = open_user(folder, passphrase=words)
 server = ServerProcess(folder)
 
-Goes with the old service.
+Only the HTTP service needs them, and they go with it.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ bounds differences of indices over the longest context, so that these lie in [-1
 
     kappa = 2 S + 2 beta'/sqrt(ridge (1 - e)) + weight sqrt(top (1 + 1/n)),
 
-beta' the radius that ranges rely on (`bandits.radius.root_range`; two contexts are at most twice
-the longest one apart), weight = beta/sqrt(1 - e), coefficient = weight sqrt(top)/kappa.
+beta' the radius that ranges rely on (`reference.twin.radius.root_range`; two contexts are at most
+twice the longest one apart), weight = beta/sqrt(1 - e), coefficient = weight sqrt(top)/kappa.
 """
 
 from __future__ import annotations
