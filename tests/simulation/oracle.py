@@ -113,6 +113,8 @@ class Ledger:
             require(lost, "a report in range is dropped")
             self.dropped.add(change.name)
         elif isinstance(change, Tested):
+            require(not (self.taken and change.cleared), "a test beside an update says something")
+            require(change.cleared <= self.counted, "a test clears reports that are not there")
             seen = list(self.growth)[: max(0, change.cleared - len(self.model))]
             require(not self.is_due(seen, sure=True), "a test misses an update that is due")
         elif isinstance(change, UpdateBegun):
@@ -127,6 +129,11 @@ class Ledger:
         require(name in self.reports, "a report is stored that nobody made")
         require(name not in self.stored, "a report is stored twice")
         self.stored.add(name)
+
+    @property
+    def counted(self) -> int:
+        """Reports that are summed."""
+        return len(self.model) + len(self.growth) + len(self.taken)
 
     def judge_box(self, box: bytes) -> None:
         """Count a verdict that an opener gave away."""

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from helba.opener import opener as opener_module
+from helba.opener.state import VerdictsBegun
 from helba.protocol.effects import Transition
 from helba.server import asks as asks_module
 from helba.server.asks import Asks
@@ -121,6 +122,42 @@ def forget_sessions_apart() -> Any:
     return patch.object(Conversations, "handle", careless)
 
 
+def count_verdicts_in_memory() -> Any:
+    """An opener counts verdicts, and does not store the counts."""
+    commit = Transition.commit
+
+    def careless(self: Transition, change: Any) -> None:
+        commit(self, change)
+        if isinstance(change, VerdictsBegun):
+            self._changes.pop()
+
+    return patch.object(Transition, "commit", careless)
+
+
+def answer_the_first() -> Any:
+    """All answers of a product go to the user of the first one."""
+    end = Asks.end
+
+    def careless(self: Asks, outcome: Any) -> None:
+        asks, batch = outcome.subject
+        if outcome.finished:
+            outcome.subject = ([(asks[0][0], ask) for _, ask in asks], batch)
+        end(self, outcome)
+
+    return patch.object(Asks, "end", careless)
+
+
+def clear_too_much() -> Any:
+    """A test clears reports that came after it had begun."""
+    end = Learning.end_test
+
+    def careless(self: Learning, ended: Any, *, now: float) -> None:
+        ended.subject = self._state.samples
+        end(self, ended, now=now)
+
+    return patch.object(Learning, "end_test", careless)
+
+
 BUGS: dict[str, Callable[[], Any]] = {
     "lost commit": lose_commits,
     "reused nonce": reuse_nonces,
@@ -129,6 +166,9 @@ BUGS: dict[str, Callable[[], Any]] = {
     "forgotten round": forget_rounds,
     "rows that stay": fold_twice,
     "sessions apart": forget_sessions_apart,
+    "verdicts in memory": count_verdicts_in_memory,
+    "another's answer": answer_the_first,
+    "too much cleared": clear_too_much,
 }
 
 
