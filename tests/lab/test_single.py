@@ -7,6 +7,7 @@ import pytest
 from helba.errors import InvalidInput, RunFailed
 from helba.lab.bench.plain import bench_plain
 from helba.lab.plan.depth import tabulate_depth
+from helba.lab.play import single
 from helba.lab.play.single import SingleRequest, run_single
 from helba.lab.rows import read_column
 
@@ -65,6 +66,28 @@ def test_single_run_writes_rows_and_plot(tmp_path):
     assert json.loads((tmp_path / "out" / "run.json").read_text())["seed"] == 2
     again = run_single(request, out=tmp_path / "out")
     assert again.outcome.regret == found.outcome.regret
+
+
+def test_single_run_on_the_simulator_draws_all_its_luck_from_the_seed(tmp_path, monkeypatch):
+    plays = []
+
+    class WatchedPlay(single.SharesPlay):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            plays.append(self)
+
+    monkeypatch.setattr(single, "SharesPlay", WatchedPlay)
+
+    def play(seed):
+        request = SingleRequest(problem="toy", horizon=15, engine="simulate", seed=seed)
+        rows = run_single(request, out=tmp_path).rows.read_text()
+        bandit = plays.pop().bandit
+        places = bandit.deployment.plan.inner(1).model_places.places
+        reader, learned = bandit.parties.authority.make_opener(), bandit.server.state.learned
+        return rows, list(reader.decrypt(learned.model, places=places))
+
+    assert play(3) == play(3)
+    assert play(3) != play(4)
 
 
 def test_single_run_leaves_other_peoples_folders_alone(tmp_path):

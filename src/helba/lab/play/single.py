@@ -229,7 +229,7 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
         deployment = _deploy(request, settings=settings)
     if out is not None:
         _claim(out)
-    play = None if deployment is None else _open(deployment)
+    play = None if deployment is None else _open(request, deployment)
     seconds_setup = time.perf_counter() - began
     policy = play or _plain_policy(request, request.algorithm, problem=problem)
     curves: dict[str, Curve] = {}
@@ -282,10 +282,13 @@ def _deploy(request: SingleRequest, *, settings: Settings) -> Deployment | Share
     )
 
 
-def _open(deployment: Deployment | SharesDeployment) -> EncryptedPlay | SharesPlay:
-    """Make the keys and the parties of an encrypted run."""
+def _open(
+    request: SingleRequest, deployment: Deployment | SharesDeployment
+) -> EncryptedPlay | SharesPlay:
+    """Make the keys and the parties of an encrypted run; the simulator is seeded, CKKS never."""
     if isinstance(deployment, SharesDeployment):
-        return SharesPlay(deployment)
+        seed = request.seed if request.engine == "simulate" else None
+        return SharesPlay(deployment, seed=seed)
     return make_play(deployment)
 
 
