@@ -139,7 +139,7 @@ class Codec:
         }
 
     def _shares_or(self, encrypted: Form, *, count: int) -> Form:
-        """What users send: in the setting `authority` a sealed seed and so many shares."""
+        """Return the form of what users send: in `authority` a sealed seed and so many shares."""
         shared = self.deployment.plan.opener == "authority"
 
         def dump(value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""What all parties of a bandit on shares agree on: the plan, the engine, circuits and places."""
+"""The terms that all parties agree on: the plan, the engine, circuits and places."""
 
 from __future__ import annotations
 
