@@ -150,7 +150,7 @@ def clip_reward(settings: Settings, reward: object) -> tuple[float, bool]:
         raise InvalidInput("reward", f"shape {number.shape}", "one number")
     earned = float(number)
     if not math.isfinite(earned):
-        raise InvalidInput("reward", "one that is not", "finite")
+        raise InvalidInput("reward", earned, "finite")
     limit = settings.reward_max
     if abs(earned) > limit:
         return math.copysign(limit, earned), True
@@ -174,8 +174,8 @@ def _numbers(name: str, values: object) -> Array:
         return values
     try:
         array = np.asarray(values)
-    except ValueError:  # rows of different lengths
-        array = np.asarray(None)
+    except ValueError:
+        raise InvalidInput(name, "rows of different lengths", "real numbers") from None
     if array.dtype.kind not in REAL_KINDS:
-        raise InvalidInput(name, "something else", "real numbers")
+        raise InvalidInput(name, f"values of type {array.dtype}", "real numbers")
     return array.astype(np.float64, copy=False)
