@@ -75,6 +75,8 @@ def test_cli_horizon_is_130_on_the_toy_problem(capsys):
         (["run", "toy", "--algorithm", "x"], ["'x'", "helba-paper"]),
         (["run", "toy", "--bonus", "x"], ["'x'", "quadratic", "sqrt"]),
         (["run", "toy", "--seed", "-4"], ["seed", "-4"]),
+        (["run", "toy", "--engine", "plain", "--opener", "users"], ["--opener", "engine plain"]),
+        (["run", "toy", "--profile", "paper", "--opener", "users"], ["--opener", "profile paper"]),
         (["run", "toy", "--colour"], ["--colour"]),
         (["compare", "toy", "--algorithms", "oful,x"], ["'x'", "rsoful"]),
         (["compare", "toy", "--algorithms", ""], ["algorithms", "at least one"]),

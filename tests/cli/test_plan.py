@@ -99,8 +99,8 @@ def test_plan_refuses_bounds_that_doubles_cannot_hold(options, capsys):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--profile", "shares", "--refresh", "client"], "left out in the profile shares"),
-        (["--profile", "paper", "--opener", "users"], "left out in the profile paper"),
+        (["--profile", "shares", "--ring-dim", "8192"], "--ring-dim does not apply to the profile"),
+        (["--profile", "paper", "--opener", "users"], "--opener does not apply to the profile"),
         (["--profile", "shares", "--bonus", "sqrt"], "quadratic on shares"),
         (["--opener", "nobody"], "one of users, authority"),
     ],
