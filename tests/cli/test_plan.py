@@ -85,6 +85,9 @@ def test_plan_of_shares_gives_people_a_reason_for_each_choice(capsys):
     for word in ("ring", "primes", "contexts", "score", "share", "Newton", "blocks", "2024/463"):
         assert word in captured.out
     assert not captured.err
+    assert "probability that an opened share wraps" in captured.out
+    shown = " ".join(captured.out.replace("│", " ").split())
+    assert "1 ask and 1 report in one product" in shown
 
 
 @pytest.mark.parametrize(
