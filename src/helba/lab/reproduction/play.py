@@ -161,7 +161,7 @@ def watch_rounds(
 
 
 def _spent(play: EncryptedPlay) -> dict[str, Any]:
-    """What an encrypted run has cost so far, apart in rounds and updates where that is known."""
+    """Return the cost of an encrypted run so far, apart in rounds and updates where known."""
     clock = play.clock
     return {
         "seconds": clock.seconds,

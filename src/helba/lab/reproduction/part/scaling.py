@@ -1,4 +1,4 @@
-"""How seconds and bytes grow with the dimension, the arms and the horizon, with measured exponents.
+"""Growth of seconds and bytes with dimension, arms and horizon, with measured exponents.
 
 For each size a few rounds and updates are measured on the encrypted engine, planned for `PLANNED`
 rounds. An exponent is the slope of a least-squares line through the logarithms, with its standard
