@@ -31,8 +31,14 @@ from helba.reference.planning.bounds.precision import (
     score_noise,
 )
 from helba.reference.planning.cost.calibration import Calibration
-from helba.reference.planning.cost.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_of
-from helba.reference.planning.cost.latency import chain_seconds
+from helba.reference.planning.cost.chain import (
+    REFRESH_LEVELS,
+    Chain,
+    Step,
+    chain_seconds,
+    cut_chain,
+    levels_of,
+)
 from helba.reference.planning.cost.paper_workload import (
     paper_inverse_steps,
     paper_round_steps,
