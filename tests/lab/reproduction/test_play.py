@@ -2,7 +2,7 @@ import pytest
 
 from helba.errors import InvalidInput
 from helba.lab.play.single import SingleRequest, run_single
-from helba.lab.reproduction.clear import clear_unit, play_repetitions
+from helba.lab.reproduction.plaintext import clear_unit, play_repetitions
 from helba.lab.reproduction.play import command_of, play_single
 
 REQUEST = {"problem": "toy", "horizon": 8, "engine": "simulate", "seed": 3}

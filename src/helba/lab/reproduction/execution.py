@@ -16,8 +16,8 @@ from typing import Any
 from helba.errors import Interrupted, RunFailed
 from helba.lab.pool import Workers
 from helba.lab.progress import WorkProgress, describe_seconds, note
-from helba.lab.reproduction.alone import run_alone
 from helba.lab.reproduction.estimate import Estimate
+from helba.lab.reproduction.process import run_alone
 from helba.lab.reproduction.result import SavedResults
 from helba.lab.reproduction.unit import Unit
 
