@@ -14,6 +14,7 @@ def test_public_names_are_these():
         "Client",
         "EncryptedBandit",
         "HelbaError",
+        "HorizonWarning",
         "InvalidInput",
         "Policy",
         "Problem",

@@ -27,7 +27,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from helba.bandits import Policy, Settings
+    from helba.bandits import HorizonWarning, Policy, Settings
     from helba.errors import HelbaError, InvalidInput, RunFailed
     from helba.in_process.bandit import EncryptedBandit
     from helba.lab.algorithm import ALGORITHMS, make_policy
@@ -43,6 +43,7 @@ __all__ = [
     "Client",
     "EncryptedBandit",
     "HelbaError",
+    "HorizonWarning",
     "InvalidInput",
     "Policy",
     "Problem",
@@ -56,23 +57,16 @@ __all__ = [
     "settings_for",
 ]
 
-_HOMES = {
-    "ALGORITHMS": "lab.algorithm",
-    "PROBLEMS": "problems",
-    "Client": "service.client",
-    "EncryptedBandit": "in_process.bandit",
-    "HelbaError": "errors",
-    "InvalidInput": "errors",
-    "Policy": "bandits",
-    "Problem": "problems",
-    "Round": "problems",
-    "RunFailed": "errors",
-    "Settings": "bandits",
-    "make_policy": "lab.algorithm",
-    "make_problem": "problems",
-    "run_policy": "lab.runner",
-    "settings_for": "lab.runner",
+_NAMES = {
+    "bandits": ("HorizonWarning", "Policy", "Settings"),
+    "errors": ("HelbaError", "InvalidInput", "RunFailed"),
+    "in_process.bandit": ("EncryptedBandit",),
+    "lab.algorithm": ("ALGORITHMS", "make_policy"),
+    "lab.runner": ("run_policy", "settings_for"),
+    "problems": ("PROBLEMS", "Problem", "Round", "make_problem"),
+    "service.client": ("Client",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@
     │   ├── Interrupted      somebody ended it; what was finished before is kept
     │   ├── MissingPackage   a package that it needs is not installed; names the command
     │   └── Unavailable      what it needs is not there at the moment: try again
-    ├── Refused              who asks may not have it: a key that is not enrolled, or was revoked
+    ├── Refused              the caller may not have it: its key is not enrolled, or was revoked
     └── EngineError          an operation on encrypted vectors is not possible
         ├── LevelsExhausted  no level is left for it: refresh first, or plan more depth
         ├── MissingKey       the evaluation keys do not hold what it needs
@@ -61,7 +61,7 @@ class Unavailable(RunFailed):
 
 
 class Refused(HelbaError):
-    """Who asks may not have it."""
+    """The caller may not have it: its key is not enrolled, or was revoked."""
 
 
 class EngineError(HelbaError):

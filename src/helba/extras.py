@@ -80,7 +80,7 @@ def missing_openfhe(error: ImportError) -> MissingPackage:
 
 
 def _has_wheel() -> bool:
-    """Whether there is a wheel for this Python, system and processor."""
+    """Return True if there is a wheel for this Python, system and processor."""
     return (
         sys.implementation.name == "cpython"
         and sys.version_info[:2] in CKKS_PYTHONS

@@ -1,4 +1,4 @@
-"""Where random bytes come from: an argument of every party, which tests and simulations replace.
+"""The source of random bytes: an argument of every party, which tests and simulations replace.
 
 Encryption is not among it: OpenFHE, sealed boxes and garbling on ciphertexts draw for themselves.
 """

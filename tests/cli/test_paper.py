@@ -20,7 +20,8 @@ from helba.lab.reproduction.part import privacy, replay, scaling
 from tests.sweep import SOAK
 
 HELBA = [sys.executable, "-m", "helba", "paper"]
-SMALL = ["--quick", "--engine", "simulate", "--repetitions", "2", "--horizon", "6"]
+SHORT = ["--quick", "--engine", "simulate", "--horizon", "6"]
+SMALL = [*SHORT, "--repetitions", "2"]
 
 
 def test_paper_depth_still_shows_the_levels_of_every_step(capsys):
@@ -29,11 +30,11 @@ def test_paper_depth_still_shows_the_levels_of_every_step(capsys):
 
 
 def test_paper_writes_one_report_and_prints_the_same_as_json(tmp_path, capsys):
-    arguments = ["paper", "figure2", *SMALL, "--out", str(tmp_path / "out"), "--jobs", "1"]
+    arguments = ["paper", "figure2", *SHORT, "--out", str(tmp_path / "out"), "--jobs", "1"]
     assert main([*arguments, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
-    assert printed["scope"]["repetitions"] == 2
+    assert printed["scope"]["horizon"] == 6
     assert [section["name"] for section in printed["sections"]] == ["figure2"]
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "Figure 2" in page
@@ -65,6 +66,11 @@ def test_paper_refuses_bad_input_in_one_line(tmp_path, capsys, options, message)
     assert message in caught.err
     assert caught.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_section_refuses_an_option_that_it_does_not_read(capsys):
+    assert main(["paper", "scaling", "--horizon", "200"]) == 2
+    assert "No such option: --horizon" in capsys.readouterr().err
 
 
 def test_paper_refuses_a_folder_of_somebody_else(tmp_path, capsys):

@@ -85,6 +85,9 @@ def test_plan_of_shares_gives_people_a_reason_for_each_choice(capsys):
     for word in ("ring", "primes", "contexts", "score", "share", "Newton", "blocks", "2024/463"):
         assert word in captured.out
     assert not captured.err
+    assert "probability that an opened share wraps" in captured.out
+    shown = " ".join(captured.out.replace("│", " ").split())
+    assert "1 ask and 1 report in one product" in shown
 
 
 @pytest.mark.parametrize(
@@ -99,8 +102,8 @@ def test_plan_refuses_bounds_that_doubles_cannot_hold(options, capsys):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--profile", "shares", "--refresh", "client"], "left out in the profile shares"),
-        (["--profile", "paper", "--opener", "users"], "left out in the profile paper"),
+        (["--profile", "shares", "--ring-dim", "8192"], "--ring-dim does not apply to the profile"),
+        (["--profile", "paper", "--opener", "users"], "--opener does not apply to the profile"),
         (["--profile", "shares", "--bonus", "sqrt"], "quadratic on shares"),
         (["--opener", "nobody"], "one of users, authority"),
     ],

@@ -22,6 +22,13 @@ def test_cli_simulated_run_is_one_json_object_and_says_what_it_is(capsys):
     assert "nothing is encrypted" in captured.err
 
 
+def test_cli_names_the_option_that_took_another_profile(capsys):
+    assert main([*SIMULATED, "--keys", "own", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["profile"] == "ciphertext"
+    assert captured.err.splitlines()[0] == "profile ciphertext, because of --keys"
+
+
 def test_cli_simulated_run_shows_people_the_others_and_the_plot(capsys, tmp_path):
     out = str(tmp_path / "out")
     assert main([*SIMULATED, "--beside", "oful, uniform", "--out", out]) == 0

@@ -150,10 +150,10 @@ def test_run_on_shares_agrees_with_its_twin_and_reports_the_documented_fields(op
 
 
 def test_options_of_the_reference_take_its_profile_and_are_refused_on_shares():
-    assert toy_request(profile=None, refresh="client").profile == "ciphertext"
-    with pytest.raises(InvalidInput, match="left out in the profile shares"):
+    assert toy_request(profile=None, refresh="client").options["profile"] == "ciphertext"
+    with pytest.raises(InvalidInput, match="--refresh does not apply to the profile shares"):
         toy_request(profile="shares", refresh="client")
-    with pytest.raises(InvalidInput, match="left out in the profile paper"):
+    with pytest.raises(InvalidInput, match="--opener does not apply to the profile paper"):
         toy_request(profile="paper", opener="users")
 
 

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from helba.bandits.policy import HorizonWarning
+from helba.bandits import HorizonWarning
 from helba.errors import InvalidInput, RunFailed
 from helba.in_process.bandit import EncryptedBandit
 from helba.in_process.parties import Parties
@@ -193,6 +193,12 @@ def test_encryption_is_never_seeded():
         EncryptedBandit(SETTINGS, deployment=deployment, seed=1)
 
 
+@pytest.mark.parametrize(("seed", "told"), [(-1, "at least 0, got -1"), (1.5, "a whole number")])
+def test_seed_is_a_whole_number_from_0_on(seed, told):
+    with pytest.raises(InvalidInput, match=f"seed must be {told}"):
+        EncryptedBandit(SETTINGS, deployment=make_deployment(SETTINGS), seed=seed)
+
+
 # -- past the horizon
 
 
@@ -207,7 +213,7 @@ def test_policy_warns_once_past_its_horizon_and_goes_on(name):
             policy.update(contexts[policy.select(contexts)], 0.3)
 
     play(4)
-    with pytest.warns(HorizonWarning, match=r"policy.extend\(horizon=8\)") as caught:
+    with pytest.warns(HorizonWarning, match=r"bound; policy.extend\(horizon=8\)") as caught:
         play(3)
     assert len(caught) == 1
     policy.extend(20)
@@ -256,7 +262,7 @@ def test_encrypted_bandit_that_reached_its_horizon_warns_and_names_the_way_on(op
     contexts = draw_contexts(rng, settings)
     for _ in range(2):
         bandit.update(contexts[bandit.select(contexts)], 0.1)
-    with pytest.warns(HorizonWarning, match=r"policy.extend\(horizon=4\)"):
+    with pytest.warns(HorizonWarning, match=r"refused; policy.extend\(horizon=4\)"):
         arm = bandit.select(contexts)
     with pytest.raises(RunFailed, match="extend it to go on"):
         bandit.update(contexts[arm], 0.1)

@@ -376,7 +376,7 @@ def test_shares_must_be_those_of_the_pads(parties):
     for shares, places in ((share[:1], [0]), (share[:2], [0, 1, 2]), (share[:1], [0, 1, 2])):
         with pytest.raises(InvalidInput, match="one for each of the 3 pads"):
             parties.ring.add_shares(made, shares, places=places, **options)
-    with pytest.raises(InvalidInput, match="one outside"):
+    with pytest.raises(InvalidInput, match="a number outside"):
         parties.ring.add_shares(made, -share, places=[0, 1, 2], **options)
     full = parties.ring.add_shares(made, share, places=[0, 1, 2], **options)
     with pytest.raises(WrongVector, match="encryption of pads"):  # a second time

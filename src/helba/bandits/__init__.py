@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from helba.bandits.policy import Decision, Policy
+from helba.bandits.policy import Decision, HorizonWarning, Policy
 from helba.bandits.settings import BONUSES, PROFILES, SCHEDULES, Settings
 
-__all__ = ["BONUSES", "PROFILES", "SCHEDULES", "Decision", "Policy", "Settings"]
+__all__ = ["BONUSES", "PROFILES", "SCHEDULES", "Decision", "HorizonWarning", "Policy", "Settings"]

@@ -27,7 +27,7 @@ MOST_RESIDUAL = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """What a batch plays with; everything in it is fixed until the next update.
+    """The model of a batch; everything in it is fixed until the next update.
 
     `inverse` and `estimate` are the approximate ones, `exact_...` those of exact HELBA. `residual`
     bounds ||V^(1/2) A V^(1/2) - I|| and `estimate_error` bounds ||w - V^-1 g||_V. `start` is t_j.
@@ -139,7 +139,7 @@ class HelbaTwin(Policy):
         self.schedule.horizon = horizon
 
     def update_bound(self) -> float:
-        """Updates by the trace rule, if it is asked for, and by the growth rule."""
+        """Return the bound by the trace rule, if it is asked for, and by the growth rule."""
         if self.settings.schedule == "public":
             return growth_bound(self.settings)
         return growth_bound(self.settings) + switch_bound(

@@ -38,7 +38,7 @@ class Oful(Policy):
         self.updates += 1
 
     def regret_bound(self) -> float | None:
-        """The classical bound, as the batched one with batches of one round; None if tuned."""
+        """Return the classical bound: the batched one with batches of one round; None if tuned."""
         if self.settings.radius_scale < 1.0:
             return None
         return batch_regret_bound(self.settings, trace_growth=0.0)

@@ -37,26 +37,26 @@ class Decision:
 
     @property
     def agrees(self) -> bool:
-        """Whether the approximate policy plays the arm that the exact one would play."""
+        """True if the approximate policy plays the arm that the exact one would play."""
         return self.arm == self.exact_arm
 
     @property
     def missed(self) -> bool:
-        """Whether the arm is further from the best than the certificate admits."""
+        """True if the arm is further from the best than the certificate admits."""
         return self.loss > self.tolerance
 
     @property
     def tie(self) -> bool:
-        """Whether the certificate admits another arm than the exact policy's."""
+        """True if the certificate admits another arm than the exact policy's."""
         return self.gap <= self.tolerance
 
 
 class HorizonWarning(UserWarning):
     """More rounds are played than the settings say: bounds of regret and updates do not hold."""
 
-    def __init__(self, horizon: int) -> None:
+    def __init__(self, horizon: int, *, lost: str) -> None:
         super().__init__(
-            f"the horizon of {horizon} rounds is over, and with it every bound; "
+            f"the horizon of {horizon} rounds is over, and {lost}; "
             f"policy.extend(horizon={2 * horizon}) goes on with what was learned"
         )
 
@@ -73,6 +73,8 @@ class Policy(ABC):
     all others), and `overflows` counts rounds whose scores left their promised range.
     """
 
+    _past_horizon = "with it every bound"  # is over
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.round = 0
@@ -85,7 +87,8 @@ class Policy(ABC):
         """Return the row of `contexts` to play. A refused call changes nothing."""
         rows = check_contexts(self.settings, contexts)
         if self.round == self.settings.horizon:
-            warnings.warn(HorizonWarning(self.settings.horizon), stacklevel=2)
+            warning = HorizonWarning(self.settings.horizon, lost=self._past_horizon)
+            warnings.warn(warning, stacklevel=2)
         self.round += 1
         try:
             return self._choose(rows)
@@ -112,11 +115,11 @@ class Policy(ABC):
         self.settings = replace(self.settings, horizon=horizon)
 
     def update_bound(self) -> float:
-        """A proven bound on `updates` over the horizon."""
+        """Return a proven bound on `updates` over the horizon."""
         return float(self.settings.horizon)
 
     def regret_bound(self) -> float | None:
-        """A bound on the regret over the horizon, with probability 1 - delta, if one is known."""
+        """Return a bound on the regret with probability 1 - delta over the horizon, or None."""
         return None
 
 
@@ -147,7 +150,7 @@ def clip_reward(settings: Settings, reward: object) -> tuple[float, bool]:
         raise InvalidInput("reward", f"shape {number.shape}", "one number")
     earned = float(number)
     if not math.isfinite(earned):
-        raise InvalidInput("reward", "one that is not", "finite")
+        raise InvalidInput("reward", earned, "finite")
     limit = settings.reward_max
     if abs(earned) > limit:
         return math.copysign(limit, earned), True
@@ -171,8 +174,8 @@ def _numbers(name: str, values: object) -> Array:
         return values
     try:
         array = np.asarray(values)
-    except ValueError:  # rows of different lengths
-        array = np.asarray(None)
+    except ValueError:
+        raise InvalidInput(name, "rows of different lengths", "real numbers") from None
     if array.dtype.kind not in REAL_KINDS:
-        raise InvalidInput(name, "something else", "real numbers")
+        raise InvalidInput(name, f"values of type {array.dtype}", "real numbers")
     return array.astype(np.float64, copy=False)

@@ -1,4 +1,4 @@
-"""When the model is recomputed: the public growth rule, and the trace rule with its lag."""
+"""The schedule of updates: the public growth rule, and the trace rule with its lag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy is told before it starts: sizes, bounds on the problem, and its own knobs."""
+"""The settings of a policy: sizes, bounds on the problem, and its own knobs."""
 
 from __future__ import annotations
 

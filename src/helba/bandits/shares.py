@@ -70,7 +70,7 @@ class SharesTwin(HelbaTwin):
         return self._adopt(inverse=A, estimate=w, residual=e, drift=drift)
 
     def regret_bound(self) -> float | None:
-        """The proven bound; None for the public schedule or a tuned radius."""
+        """Return the proven bound; None for the public schedule or a tuned radius."""
         return shares_regret_bound(
             self.settings,
             residual=self.worst_residual,

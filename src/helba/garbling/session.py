@@ -149,14 +149,14 @@ class Session(ProcessBound):
         self._require_session(message.session)
         opening = self._openings.pop(message.name, None)
         if opening is None:
-            raise DamagedData("expected a message for an open opening, got one that is not open")
+            raise DamagedData("the opening that the message names is not open")
         if message.circuit != opening.circuit.digest or message.lanes != opening.labels.shape[1]:
-            raise DamagedData("expected the opening's circuit and lanes, got others")
+            raise DamagedData("the message is not for the opening's circuit and lanes")
         return opening
 
     def _require_session(self, session: bytes) -> None:
         if not self._session:
-            raise EngineError("expected a session that is set up, got one that is not")
+            raise EngineError("the session is not set up yet")
         if session != self._session:
             raise DamagedData("expected a message of this session, got one of another")
 
@@ -307,7 +307,7 @@ class EvaluatorSession(Session):
         returned = outputs[len(circuit.user_outputs) :]
         if not match_outputs(returned, hashes=tables.hashes, key=tables.key, name=tables.name):
             raise Refused(
-                "expected labels that the garbler has committed to, got others: "
+                "the labels are not those that the garbler has committed to: "
                 "nothing is returned, the opening is abandoned"
             )
         return outputs

@@ -44,9 +44,11 @@ class EncryptedBandit(Policy):
     In the setting `users` the one user opens its own rounds under its own key, and a second user,
     who is online, opens tests and updates. In `authority` the user sends shares, and the authority
     opens everything. Keys are made here, in about a second. Rewards may come late: `select` several
-    times, and `update` when they are known. `seed` fixes all that the
-    simulator draws, and so which way ties go; encryption is never seeded.
+    times, and `update` when they are known; past the horizon they are refused until `extend`.
+    `seed` fixes all that the simulator draws, and so which way ties go; encryption is never seeded.
     """
+
+    _past_horizon = "reports are refused"
 
     def __init__(
         self,
@@ -71,7 +73,7 @@ class EncryptedBandit(Policy):
 
     @property
     def deployment(self) -> SharesDeployment:
-        """What the parties agree on."""
+        """The deployment that the parties agree on."""
         return self.parties.deployment
 
     @property
@@ -130,7 +132,7 @@ class EncryptedBandit(Policy):
         worst.tolerance = max(worst.tolerance, tolerance)
 
     def update_bound(self) -> float:
-        """Updates by the growth rule, by the size of sums, and by the trace rule if it is used."""
+        """Return the bound by the growth rule, by the size of sums, and by trace tests if used."""
         most = growth_bound(self.settings)
         plan = self.deployment.plan
         most += self.settings.horizon / min(plan.most_unseen, plan.most_untested)
@@ -140,7 +142,7 @@ class EncryptedBandit(Policy):
         return most + switch_bound(self.settings, band=worst.band, residual=worst.residual)
 
     def regret_bound(self) -> float | None:
-        """That of the profile, with what was certified in this run.
+        """Return the bound of the profile, with what was certified in this run.
 
         None without update tests, and where a batch has outgrown them.
         """

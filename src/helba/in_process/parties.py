@@ -62,8 +62,8 @@ class Parties:
     """
 
     def __init__(self, deployment: SharesDeployment, *, seed: int | None = None) -> None:
-        self._draw = draw_bytes if seed is None else Random(seed).randbytes
         self._keys = make_authority_keys(deployment, seed=seed)
+        self._draw = draw_bytes if seed is None else Random(seed).randbytes
         self._opener_state = OpenerState()  # of the authority: it outlives an extension
         self.ledger = Ledger()
         self._begin(deployment, state=None)

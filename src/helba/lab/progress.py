@@ -1,4 +1,4 @@
-"""How far a long run is, on stderr: a live bar in a terminal, a few plain lines elsewhere."""
+"""Progress of a long run, on stderr: a live bar in a terminal, a few plain lines elsewhere."""
 
 from __future__ import annotations
 

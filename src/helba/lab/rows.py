@@ -69,7 +69,7 @@ def read_column(path: Path, *, column: str) -> NDArray[np.float64]:
 
 
 def holds_run(path: Path, *, rounds: int, regret: float) -> bool:
-    """Whether the file has a line for each round and ends with this cumulative regret."""
+    """Return True if the file has a line for each round and ends with this cumulative regret."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         header, last = lines[0].split(","), lines[-1].split(",")

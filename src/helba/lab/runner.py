@@ -18,7 +18,7 @@ from helba.problems import Problem
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """What happened in one round.
+    """One round that was played.
 
     `reward` is what the policy learned from, after clipping. `regret`, `updates` and `clipped`
     count from the first round on. `agrees` and `tie` are None for a policy that approximates no

@@ -1,11 +1,11 @@
 """Stacks of polynomials that are reopened, and opened values that are compared.
 
 Computations on ciphertexts are generators of the server (`helba.learning.update`). They yield a
-`Reopen`, a `Compare` or an `EncryptPads` where they need the opener, and are sent what came of it.
-Who drives them (`helba.server.server`) opens the ciphertexts, sends messages, and takes masks off.
-What is moved where, and with how much noise, both sides derive from the plan and the step's public
-numbers: an `Exchange` for every stack that is opened. So a message names a step and carries
-ciphertexts, and the opener does nothing that the plan does not say.
+`Reopen`, a `Compare` or an `EncryptPads` where they need the opener, and are sent the outcome. The
+driver (`helba.server.conversation`) opens the ciphertexts, sends messages, and takes masks off.
+Both sides derive the moves and the noise from the plan and the step's public numbers: an `Exchange`
+for every stack that is opened. So a message names a step and carries ciphertexts, and the opener
+does nothing that the plan does not say.
 """
 
 from __future__ import annotations

@@ -110,13 +110,13 @@ class SharesPlan(ReportPlan):
 
     @cached_property
     def trace_left(self) -> Arrangement:
-        """Where S stands for the trace of S A: without gaps, S_ij at i d + j."""
+        """The places of S for the trace of S A: without gaps, S_ij at i d + j."""
         d = self.settings.dim
         return Arrangement(np.arange(d * d).reshape(d, d), ring_dim=self.parameters.ring_dim)
 
     @cached_property
     def trace_right(self) -> Arrangement:
-        """Where A stands for it."""
+        """The places of A for it."""
         return self.trace_left.transposed.mirrored
 
     # -- bounds

@@ -50,7 +50,7 @@ class ReportPlan(ScorePlan):
 
     @property
     def sum_places(self) -> Arrangement:
-        """Where sums of p p^T stand for reports p = (x, r): shape (d + 1, d + 1)."""
+        """The places of sums of p p^T for reports p = (x, r): shape (d + 1, d + 1)."""
         return self.outer.sum_places if self.opener == "users" else self.gram.result_places
 
     @property

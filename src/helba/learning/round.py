@@ -1,4 +1,4 @@
-"""What the server computes on ciphertexts in a round: scores, and sums of reports."""
+"""The server's computations on ciphertexts in a round: scores, and sums of reports."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class ScorePlan:
     rounding: Rounding
 
     def inner(self, lanes: int) -> InnerProducts:
-        """Where features and scores of that many users stand."""
+        """Return the places of features and scores of that many users."""
         return _inner(
             ring_dim=self.parameters.ring_dim,
             features=self.rounding.features,

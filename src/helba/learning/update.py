@@ -1,4 +1,4 @@
-"""What the server computes on ciphertexts when it learns: tests and updates.
+"""The server's computations on ciphertexts when it learns: tests and updates.
 
 Generators stop where the opener is needed: they yield a `Reopen`, a `Compare` or an `EncryptPads`
 and are sent the stacks, what the comparison gave, or the ciphertexts. Everything else needs public
@@ -72,7 +72,7 @@ class TestPlan:
 
     @cached_property
     def exchange(self) -> Exchange:
-        """What is opened and reopened: the sum of x x^T, without anything else."""
+        """The sum of x x^T, which is opened and reopened without anything else."""
         plan, scale, d = self.plan, self.scale, self.plan.settings.dim
         moves = symmetrising_moves(
             plan.sum_places[:d, :d],
@@ -328,7 +328,7 @@ def _bounded(stack: Stack, *, peak: float, count: int, norm: float | None = None
 
 
 def _add_diagonal(ring: Ring, stack: Stack, arrangement: Arrangement, *, value: float) -> Stack:
-    """A multiple of I is added to a matrix."""
+    """Add a multiple of I to a matrix."""
     parts, diagonal = dict(stack.parts), np.arange(arrangement.shape[0])
     for k, (places, _) in arrangement[diagonal, diagonal].parts.items():
         parts[k] = ring.add_values(parts[k], [round(value)] * len(places), places=places)

@@ -58,7 +58,7 @@ class UpdateTerms:
 
 
 class UpdateCertificate:
-    """What is known of an update before it runs; `after` is the batch that it makes."""
+    """Bounds of an update, known before it runs; `after` is the batch that it makes."""
 
     def __init__(self, plan: SharesPlan, terms: UpdateTerms) -> None:
         if terms.unseen > plan.most_summed:
@@ -117,7 +117,7 @@ class UpdateCertificate:
 
     @cached_property
     def _newton_noise(self) -> InverseNoise:
-        """What encryption adds to V^(1/2) X V^(1/2) and to V^(-1/2) M V^(1/2), in spectral norm.
+        """Errors of V^(1/2) X V^(1/2) and of V^(-1/2) M V^(1/2) by encryption, in spectral norm.
 
         A matrix E of entries up to eps has norm d eps; the factors V^(1/2) add cond V for X and its
         root for M. Fresh errors come with every reopening, roundings with every product.
@@ -159,7 +159,7 @@ class UpdateCertificate:
 
     @cached_property
     def _drift(self) -> float:
-        """What is wrong with the V that is encrypted."""
+        """The error of the V that is encrypted."""
         return self.plan.design_error(self.terms.samples)
 
     @cached_property
@@ -266,7 +266,7 @@ class UpdateCertificate:
 
     @property
     def resolution(self) -> float:
-        """How near two scores may be for the grid to decide between them, over the score's range.
+        """The least distance of two scores that the grid tells apart, over the score's range.
 
         One unit in every entry of the model, and the opener's noise, whose effect on a score has
         the deviation of its norm: 9 of these.
@@ -284,7 +284,7 @@ class UpdateCertificate:
 
     @property
     def unscaled(self) -> float:
-        """What X still lacks after the last step: the first scale, if that was the first step."""
+        """The factor that X lacks after the last step: the first scale, if that was the first."""
         return self.scales[0] if self.steps == 1 else 1.0
 
     @property

@@ -106,7 +106,7 @@ class UpdatePlan(UpdateCertificate):
 
     @property
     def _newton_product(self) -> float:
-        """What a Newton step opens.
+        """The largest entry that a Newton step opens.
 
         With X = V^(-1/2) Y V^(-1/2) and eigenvalues of Y in [0, 2] those of Y (2 - Y) are at most
         1: entries of X (2 - M) are at most 1, and those of M (2 - M) the root of cond V. In the
@@ -278,17 +278,17 @@ class UpdatePlan(UpdateCertificate):
 
     @cached_property
     def top(self) -> Arrangement:
-        """Where a product of two d x d matrices stands."""
+        """The places of a product of two d x d matrices."""
         return self.layout.result_places[: self.dim]
 
     @cached_property
     def first_results(self) -> Arrangement:
-        """Where the product of a matrix and a vector stands."""
+        """The places of the product of a matrix and a vector."""
         return self.layout.result_places[: self.dim, 0]
 
     @cached_property
     def column(self) -> Arrangement:
-        """Where a vector stands that is multiplied by a matrix."""
+        """The places of a vector that is multiplied by a matrix."""
         return self.layout.column_places[:, 0]
 
     # -- scales of the check

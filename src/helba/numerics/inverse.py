@@ -51,7 +51,7 @@ class WarmStart:
 
 @dataclass(frozen=True, kw_only=True)
 class InverseNoise:
-    """What encryption adds to V^(1/2) X V^(1/2) and to V^(-1/2) M V^(1/2), in spectral norm.
+    """Errors of V^(1/2) X V^(1/2) and of V^(-1/2) M V^(1/2) by encryption, in spectral norm.
 
     `product` bounds what every product adds; `renewal` what giving X and M their levels back adds,
     for which there is need after `piece` products at the latest (0: never); `ending` what comes to
@@ -69,7 +69,7 @@ class InverseNoise:
 
     @property
     def none(self) -> bool:
-        """Whether nothing is added at all."""
+        """True if nothing is added at all."""
         return self.product == self.renewal == self.ending == 0.0
 
 
@@ -108,7 +108,7 @@ def plan_warm_start(
 
 
 def _warm_start(low: float, high: float, *, steps: int, noise: InverseNoise) -> WarmStart:
-    """That many steps, and what they leave."""
+    """Return the warm start of that many steps."""
     scales: list[float] = []
     bottom, top, drift, residual = low, high, noise.product, 0.0
     products, piece = steps + 1, 0

@@ -274,10 +274,10 @@ class OpenerParty:
     def _evaluate(self, message: Tables) -> Message | None:
         task = self._tasks.get(message.task)
         if task is None or not task.opening or message.tables.name != task.opening:
-            raise DamagedData("expected tables for a circuit of this task, got others")
+            raise DamagedData("the tables are for no open circuit of the task")
         deployment, work = self.deployment, task.work
-        if len(message.told) != deployment.told_bits(work):
-            raise DamagedData("expected one bit for each ask, got others")
+        if (bits := len(message.told)) != deployment.told_bits(work):
+            raise DamagedData(f"expected {deployment.told_bits(work)} bits, got {bits}")
         if _shows_range(work):
             self._transition.commit(VerdictsBegun(names=self._require_verdicts(task.boxes)))
         self._drop(message.task, abandon=False)

@@ -1,4 +1,4 @@
-"""What an opener must not lose: how often each box was judged, and what it gave away.
+"""The state that an opener must not lose: its verdicts on each box, and what it gave away.
 
 Every change of it is one of the classes below, and is stored before the reply that follows from it
 is sent. Tasks and garbling sessions are never among it.

@@ -20,7 +20,7 @@ CATALOGUE_EVERY = 5
 
 
 class Replay(Problem):
-    """Which digit is this image? Reward 1 for the right label, else 0; regret counts mistakes.
+    """Handwritten digits to name: reward 1 for the right label, else 0; regret counts mistakes.
 
     Every fifth image of the data is the *catalogue*, known to everybody; the others are replayed in
     a random order, and in a new one when they are used up. The catalogue gives a whitened principal

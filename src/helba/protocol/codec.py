@@ -139,7 +139,7 @@ class Codec:
         }
 
     def _shares_or(self, encrypted: Form, *, count: int) -> Form:
-        """What users send: in the setting `authority` a sealed seed and so many shares."""
+        """Return the form of what users send: in `authority` a sealed seed and so many shares."""
         shared = self.deployment.plan.opener == "authority"
 
         def dump(value: Any) -> bytes:
@@ -163,7 +163,7 @@ class Codec:
     def _load_work(self, reader: Reader) -> Work:
         number, count, has_terms = _WORK.unpack(reader.take(_WORK.size))
         if number >= len(_SUBJECTS):
-            raise DamagedData("expected the work of a task, got something else")
+            raise DamagedData(f"expected a subject below {len(_SUBJECTS)}, got {number}")
         subject = _SUBJECTS[number]
         if has_terms != (subject in self._terms):
             raise DamagedData("expected terms for tests and updates, and for nothing else")
@@ -205,7 +205,7 @@ class Codec:
     def _load_halves(self, reader: Reader, *, size: int) -> tuple[bytes, ...]:
         halves: tuple[bytes, ...] = self._parts.load(reader)
         if any(len(each) != size for each in halves):
-            raise DamagedData("expected sealed halves of answers, got others")
+            raise DamagedData(f"expected sealed halves of {size} bytes each")
         return halves
 
 

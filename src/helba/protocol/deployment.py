@@ -1,4 +1,4 @@
-"""What all parties of a bandit on shares agree on: the plan, the engine, circuits and places."""
+"""The terms that all parties agree on: the plan, the engine, circuits and places."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class SharesDeployment:
             require_whole("samples", terms.samples, least=1, most=self.settings.horizon)
             before = terms.before
             if not (0.0 <= before.residual < 1.0 and 0.0 <= before.estimate_error < math.inf):
-                raise InvalidInput("before", "other bounds", "the bounds of a model's errors")
+                raise InvalidInput("before", before, "finite bounds, of the residual below 1")
 
     def exchanges(self, work: Work, step: str) -> tuple[Any, ...]:
         """Return what a step of a test or update opens and reopens."""

@@ -84,7 +84,7 @@ class Reader:
 
 
 class Form(NamedTuple):
-    """How a value is written as bytes, and read off the front of what is left."""
+    """A pair of functions: writes a value as bytes, and reads it off the front of the rest."""
 
     dump: Callable[[Any], bytes]
     load: Callable[[Reader], Any]

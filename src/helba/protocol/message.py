@@ -93,7 +93,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """What has that name is stored: a report, which will count once, or a user, who may ask."""
+    """The report of that name is stored and will count once; or the user of that name may ask."""
 
     name: bytes
 

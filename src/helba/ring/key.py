@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from helba.errors import InvalidInput, require_choice
+from helba.errors import InvalidInput, require_choice, require_whole
 from helba.extras import missing_openfhe
 from helba.ring.backend import Backend
 from helba.ring.parameters import RingParameters
@@ -80,6 +80,7 @@ def find_backend(name: str, parameters: RingParameters, *, seed: int | None = No
         return _open_backend(name, parameters)
     if name != "simulate":
         raise InvalidInput("seed", seed, "none: encryption is never seeded, only the simulator is")
+    require_whole("seed", seed, least=0, most=2**64 - 1)
     return SimulatedBackend(parameters, seed=seed)
 
 

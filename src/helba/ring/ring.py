@@ -351,7 +351,7 @@ class Ring:
                 f"one for each of the {count} pads",
             )
         if min(numbers) < 0 or max(numbers) >= SHARE_MODULUS:
-            raise InvalidInput("shares", "one outside", "from 0 to 2^96 - 1")
+            raise InvalidInput("shares", "a number outside", "from 0 to 2^96 - 1")
         bound = Bound.of(peak=peak * multiple, count=len(places))
         wrap = 2 * bound.peak / self.parameters.share_modulus + (peak + 1) / SHARE_MODULUS
         if pads.primes == PRIMES:

@@ -253,7 +253,7 @@ def load_any_key(
 
 @dataclass(frozen=True, kw_only=True)
 class _Header:
-    """What stands before a payload, but for the backend, its ring and the number of bytes."""
+    """The fields before a payload, but for the backend, its ring and the number of bytes."""
 
     kind: str
     primes: int

@@ -20,7 +20,7 @@ from helba.errors import DamagedData, HelbaError, RunFailed
 from helba.reference.engine import Engine, PublicKey, Scheme, get_scheme
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.enrolment import Enrolment, Rotation, name_key
-from helba.reference.protocol.profiles.profiles import profile_of
+from helba.reference.protocol.profiles.choice import profile_of
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.messages import Ask, Message, Report, TaskReply, TestReply
 from helba.service.protocol.child import answer_calls, fail_to_start, prepare_child

@@ -2,7 +2,7 @@ import pytest
 
 from helba.errors import InvalidInput
 from helba.lab.play.single import SingleRequest, run_single
-from helba.lab.reproduction.clear import clear_unit, play_repetitions
+from helba.lab.reproduction.plaintext import clear_unit, play_repetitions
 from helba.lab.reproduction.play import command_of, play_single
 
 REQUEST = {"problem": "toy", "horizon": 8, "engine": "simulate", "seed": 3}
@@ -14,8 +14,7 @@ def whole():
 
 
 def test_single_play_is_the_run_of_the_command(whole):
-    told = {"profile": "ciphertext"}
-    run = run_single(SingleRequest(**REQUEST, **told)).as_json()
+    run = run_single(SingleRequest(**REQUEST, profile="ciphertext")).as_json()
     same = ("regret", "updates", "agreement", "parameters", "bytes_up", "bytes_down", "profile")
     assert {name: whole[name] for name in same} == {name: run[name] for name in same}
 
@@ -56,7 +55,8 @@ def test_single_play_refuses_an_option_that_it_would_ignore():
 
 
 def test_command_repeats_the_request_and_says_where_it_stops():
-    assert command_of(REQUEST) == "helba run toy --horizon 8 --engine simulate --seed 3"
+    options = "--profile ciphertext --horizon 8 --engine simulate --seed 3"
+    assert command_of(REQUEST) == f"helba run toy {options}"
     assert command_of({**REQUEST, "rounds": 3}).endswith("# its first 3 rounds")
     assert "--horizon" not in command_of({"problem": "toy", "horizon": 130, "rounds": 130})
 

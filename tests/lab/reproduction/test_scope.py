@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from typer.main import get_command
 
 from helba.errors import InvalidInput
 from helba.lab.command import paper
@@ -40,6 +41,28 @@ def test_repetitions_on_ciphertexts_are_never_more_than_all():
 
 def test_command_line_offers_every_section():
     assert tuple(paper.SECTIONS) == SECTIONS
+
+
+FIELDS = {"encrypted": "encrypted_repetitions"}
+OTHER = {"seed": 5, "repetitions": 20, "horizon": 77, "encrypted": 0, "engine": "simulate"}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_section_has_the_options_that_it_reads_and_no_others(name):
+    chapter = choose_chapters([name])[name]
+
+    def plan(**changes):
+        return [(unit.name, unit.arguments) for unit in chapter.units(Scope(**changes))]
+
+    read = {
+        option
+        for option, value in OTHER.items()
+        for quick in (False, True)
+        if plan(quick=quick, **{FIELDS.get(option, option): value}) != plan(quick=quick)
+    }
+    command = get_command(paper.app).commands[name]
+    assert {each.name for each in command.params} & set(OTHER) == read
+    assert {each.name for each in get_command(paper.app).commands["all"].params} >= set(OTHER)
 
 
 def test_unknown_section_is_refused():

@@ -201,6 +201,7 @@ def test_keys_usage_errors_are_one_line_and_code_2(
         (["create", free, *simulate, "--keys", "none"], "'none'"),
         (["create", free, *simulate, "--security", "100"], "128, 192, 256"),
         (["create", free, *simulate, "--dim", "x"], "whole number"),
+        (["create", free, *simulate, "--profile", "shares"], "one of ciphertext, paper"),
         (["enrol", folder, "eve"], "--public-key"),
         (["enrol", folder, " eve", *key_of(home, "eve")], "printable"),
         (["rotate", folder, "--user-key", "ann"], "--public-key"),

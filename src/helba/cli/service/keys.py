@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from helba.errors import InvalidInput
+from helba.errors import InvalidInput, require_choice
 from helba.lab.command.completion import values_of
 from helba.lab.command.options import (
     Arms,
@@ -129,6 +129,7 @@ def create_keys(
         return
     from helba.cli.service import authoritykeys
 
+    require_choice("profile", profile, ("ciphertext", "paper"))
     options: dict[str, Any] = {"profile": profile, "schedule": schedule, "growth": growth}
     options["bonus"] = bonus or ("sqrt" if profile == "paper" else "quadratic")
     request = {
@@ -181,7 +182,7 @@ def list_keys(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the users, what the server was told of what they decrypted, and if it is too much."""
+    """List the users, and the bits returned against the budget."""
     from helba.cli.service import authoritykeys
 
     authoritykeys.list_users(folder, ledger_file=ledger, as_json=as_json)

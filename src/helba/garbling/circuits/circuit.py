@@ -174,7 +174,7 @@ def _as_groups(groups: Sequence[ShareGroup], shares: Shares) -> list[npt.NDArray
                 f"{wanted} of shape (lanes, {group.values})",
             )
         if not _fits(array, group):
-            raise InvalidInput("shares", "another one", f"integers from 0 to 2^{group.bits} - 1")
+            raise InvalidInput("shares", "a number outside", f"from 0 to 2^{group.bits} - 1")
     lanes = {array.shape[0] for array in arrays}
     if len(lanes) != 1 or not 1 <= min(lanes) <= MAX_LANES:
         raise InvalidInput("lanes of the shares", sorted(lanes), f"one number, 1 to {MAX_LANES}")

@@ -45,7 +45,7 @@ def bench_ratio(
             deployment = plan_shares_play(
                 settings, engine=engine, opener="users", security=security
             )
-            play = SharesPlay(deployment)
+            play = SharesPlay(deployment, seed=seed if engine == "simulate" else None)
         else:
             play = _open(settings, security=security, engine=engine)
         for each in problem.rounds(rounds):

@@ -33,7 +33,7 @@ from helba.reference.planning.parameters import Parameters
 
 @dataclass(frozen=True, kw_only=True)
 class KernelReport:
-    """What each kernel took, by name; where a calibration was kept, if one was made."""
+    """Measurements of each kernel, by name, and the file of the calibration, if one was made."""
 
     kernels: dict[str, KernelResult | RenewalResult | RingKernelResult]
     messages: list[MessageResult]

@@ -1,4 +1,4 @@
-"""How long a round takes without encryption: the floor for everything built on top."""
+"""Times a round without encryption: the floor for everything built on top."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from helba.errors import InvalidInput, RunFailed, require_positive, require_whole
@@ -20,8 +20,8 @@ from helba.lab.play.shares import describe_shares
 from helba.lab.pool import quiet_children
 from helba.lab.progress import note
 from helba.lab.runner import settings_for
-from helba.learning.plan import OPENERS
 from helba.problems import Round, make_problem
+from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import Effects
 from helba.protocol.message import Answer, Message
 
@@ -46,7 +46,6 @@ def bench_round(
     require_whole("rounds", rounds, least=1, most=MOST_RUNS)
     results = []
     for dim, arms in sizes:
-        note(f"d = {dim}, K = {arms}, opener {opener}")
         horizon = max(HORIZON, rounds + 1)
         bandit, shown = _open(
             dim, arms, security=security, opener=opener, engine=engine, horizon=horizon
@@ -102,7 +101,6 @@ def bench_update(
     require_whole("updates", updates, least=1, most=MOST_RUNS)
     results = []
     for dim, arms in sizes:
-        note(f"d = {dim}, K = {arms}, opener {opener}")
         bandit, shown = _open(dim, arms, security=security, opener=opener, engine=engine)
         samples: dict[str, list[float]] = {"server": [], "opener": []}
         sizes_of: dict[str, list[int]] = {"up": [], "down": []}
@@ -159,10 +157,13 @@ def bench_throughput(
     require_positive("seconds", seconds)
     processes = os.cpu_count() or 1 if processes is None else processes
     require_whole("processes", processes, least=1, most=256)
+    deployment, _ = _plan(dim, arms, security=security)
+    lanes = deployment.plan.lanes if users is None else users
+    require_whole("users", lanes, least=1, most=deployment.plan.lanes)
     note(
         f"d = {dim}, K = {arms}: {processes} processes, each {seconds:g} s asks, {seconds:g} s both"
     )
-    task = (dim, arms, users, seconds, security)
+    task = (dim, arms, lanes, seconds, security)
     if processes == 1:
         found = [_count(*task)]
     else:
@@ -187,12 +188,11 @@ def bench_throughput(
     }
 
 
-def _count(dim: int, arms: int, users: int | None, seconds: float, security: int) -> dict[str, Any]:
-    """One process: batches of asks as bytes, until the time is over; then rounds with reports."""
-    bandit, shown = _open(dim, arms, security=security, opener="authority", horizon=10**6)
-    parties, user, plan = bandit.parties, bandit.client.user, bandit.deployment.plan
-    lanes = plan.lanes if users is None else users
-    require_whole("users", lanes, least=1, most=plan.lanes)
+def _count(dim: int, arms: int, lanes: int, seconds: float, security: int) -> dict[str, Any]:
+    """Play in one process: asks as bytes, until the time is over; then rounds with reports."""
+    deployment, shown = _plan(dim, arms, security=security)
+    bandit = EncryptedBandit(deployment.settings, deployment=deployment)
+    parties, user = bandit.parties, bandit.client.user
 
     def play(*, reports: bool) -> float:
         """Answer a product full of fresh asks, and take their reports; return the seconds of both.
@@ -234,25 +234,33 @@ def _count(dim: int, arms: int, users: int | None, seconds: float, security: int
         "lanes": lanes,
         "bytes": sent / lanes,
         "memory": peak_memory(),
-        "parameters": describe_shares(plan),
+        "parameters": describe_shares(deployment.plan),
     }
 
 
-def _open(
+def _plan(
     dim: int,
     arms: int,
     *,
     security: int,
-    opener: str,
+    opener: str = "authority",
     engine: str = "ckks",
-    horizon: int = HORIZON,
-) -> tuple[EncryptedBandit, Any]:
-    if opener not in OPENERS:
-        raise InvalidInput("opener", repr(opener), " or ".join(OPENERS))
+    horizon: int = 10**6,
+) -> tuple[SharesDeployment, Iterator[Round]]:
     problem = make_problem("synthetic", dim=dim, arms=arms, seed=SEED)
     settings = settings_for(problem, horizon=horizon)
-    bandit = EncryptedBandit(settings, engine=engine, opener=opener, security=security)
-    return bandit, problem.rounds(horizon)
+    deployment = SharesDeployment.of(settings, engine=engine, opener=opener, security=security)
+    return deployment, problem.rounds(horizon)
+
+
+def _open(
+    dim: int, arms: int, *, security: int, opener: str, engine: str, horizon: int = HORIZON
+) -> tuple[EncryptedBandit, Iterator[Round]]:
+    deployment, shown = _plan(
+        dim, arms, security=security, opener=opener, engine=engine, horizon=horizon
+    )
+    note(f"d = {dim}, K = {arms}, opener {opener}")
+    return EncryptedBandit(deployment.settings, deployment=deployment), shown
 
 
 def _play(bandit: EncryptedBandit, shown: Round) -> None:

@@ -184,15 +184,12 @@ def bench_throughput(
     processes: Annotated[
         int | None, whole_number(text="processes, each with both parties; one a core unless told")
     ] = None,
-    opener: WhoOpens = "authority",
     security: Security = 128,
     as_json: Json = False,
 ) -> None:
-    """Count how many users a second server and opener answer, on all cores."""
+    """Count the users that server and opener, an authority, answer a second on all cores."""
     from helba.lab.bench.shares import bench_throughput as measure
 
-    if opener != "authority":
-        raise typer.BadParameter("only 'authority' answers many at once", param_hint="--opener")
     found = measure(
         dim=dim, arms=arms, users=users, seconds=seconds, processes=processes, security=security
     )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from helba.lab.command.completion import values_of
 from helba.lab.command.options import Jobs, Json, Repetitions, Seed, whole_number
 
-app = typer.Typer(help="What the paper says, recomputed.")
+app = typer.Typer(help="Recompute what the paper says.")
 
 DEFAULT_OUT = Path("results") / "paper"
 SECTIONS = {
@@ -22,6 +23,14 @@ SECTIONS = {
     "comparison": "HELBA beside plaintext and local differential privacy.",
     "scaling": "How time and bytes grow with features and arms.",
     "replay": "A replay of logged data.",
+}
+# Options that a section does not read: its command has none of them.
+UNREAD = {
+    "figure2": {"repetitions"},
+    "table1": {"repetitions"},
+    "comparison": {"encrypted"},
+    "scaling": {"repetitions", "horizon", "encrypted"},
+    "replay": {"horizon", "encrypted"},
 }
 
 Out = Annotated[
@@ -51,7 +60,7 @@ Overwrite = Annotated[
 
 @app.callback()
 def start_paper() -> None:
-    """What the paper says, recomputed."""
+    """Recompute what the paper says."""
 
 
 @app.command("depth")
@@ -74,8 +83,8 @@ def paper_depth(
         print_table(f"round {number}, d = {dim}, K = {arms}", columns=columns, rows=values)
 
 
-def _command(names: Sequence[str], *, text: str) -> Callable[..., None]:
-    """Return the command that reproduces these sections."""
+def _command(names: Sequence[str], *, text: str) -> Any:
+    """Return the command that reproduces these sections; it has the options that they read."""
 
     def reproduce_sections(
         out: Out = DEFAULT_OUT,
@@ -113,8 +122,12 @@ def _command(names: Sequence[str], *, text: str) -> Callable[..., None]:
                 print_table(table["caption"], columns=table["columns"], rows=table["rows"])
         print(f"report: {out / report['report']}")
 
-    reproduce_sections.__doc__ = text
-    return reproduce_sections
+    unread = set.intersection(*(UNREAD.get(name, set()) for name in names))
+    signature = inspect.signature(reproduce_sections, eval_str=True)
+    read = [option for name, option in signature.parameters.items() if name not in unread]
+    command: Any = reproduce_sections
+    command.__doc__, command.__signature__ = text, signature.replace(parameters=read)
+    return command
 
 
 for _name, _text in SECTIONS.items():

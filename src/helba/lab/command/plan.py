@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from helba.errors import InvalidInput
 from helba.lab.command.completion import values_of
 from helba.lab.command.options import Json, Security, whole_number
+from helba.lab.option import refuse_options
 
 
 def plan(
@@ -34,7 +34,7 @@ def plan(
     bonus: Annotated[
         str | None,
         typer.Option(
-            help="quadratic or sqrt; that of the profile unless told",
+            help="quadratic, or sqrt: reference profiles; that of the profile unless told",
             autocompletion=values_of("bonus"),
         ),
     ] = None,
@@ -94,14 +94,12 @@ def plan(
     if chosen == "shares":
         from helba.lab.plan.shares import plan_shares_and_report
 
-        if given:
-            raise InvalidInput(next(iter(given)), "given", "left out in the profile shares")
+        refuse_options(given, chosen="profile shares")
         plan_shares_and_report(
             problem, opener=opener or "users", security=security, as_json=as_json
         )
         return
     from helba.lab.plan.reference import plan_and_report
 
-    if opener is not None:
-        raise InvalidInput("opener", repr(opener), f"left out in the profile {chosen}")
+    refuse_options({"opener": opener}, chosen=f"profile {chosen}")
     plan_and_report({**problem, **given, "security": security, "profile": chosen}, as_json=as_json)

@@ -62,7 +62,10 @@ def run(
         ),
     ] = None,
     bonus: Annotated[
-        str | None, typer.Option(help="quadratic or sqrt", autocompletion=values_of("bonus"))
+        str | None,
+        typer.Option(
+            help="quadratic, or sqrt: reference profiles", autocompletion=values_of("bonus")
+        ),
     ] = None,
     schedule: Annotated[
         str | None, typer.Option(help="trace or public", autocompletion=values_of("schedule"))

@@ -30,7 +30,7 @@ TUNED = "oful-tuned"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to compare, checked. Repetition r plays the problem drawn from `seed + r`."""
+    """A comparison to make, checked. Repetition r plays the problem drawn from `seed + r`."""
 
     problem: str
     horizon: int

@@ -1,4 +1,4 @@
-"""What a wrong belief costs: policies that are told a wrong L, S or sigma."""
+"""The cost of a wrong belief: policies that are told a wrong L, S or sigma."""
 
 from __future__ import annotations
 

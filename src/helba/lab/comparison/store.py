@@ -187,7 +187,7 @@ class Store:
         return True
 
     def _difference(self, held: dict[str, Any]) -> str:
-        """What a folder of another fingerprint holds."""
+        """Say what a folder of another fingerprint holds."""
         for name, value in self.settings.items():
             if held.get(name) != value:
                 return f"rows with {name} {held.get(name)}, not {value}"

@@ -55,7 +55,7 @@ class Kernel:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelResult:
-    """What a kernel took: `overhead` is wall time over the sum of its OpenFHE operations."""
+    """Times of a kernel: `overhead` is wall time over the sum of its OpenFHE operations."""
 
     seconds: float
     level: int

@@ -1,4 +1,4 @@
-"""How levels come back: the masked client refresh and bootstrapping, timed and checked."""
+"""Renewal of levels: the masked client refresh and bootstrapping, timed and checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ciphertext takes as bytes: size against entropy, seconds to write and to read."""
+"""Ciphertexts as bytes: size against entropy, seconds to write and to read."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def _memory_bytes(plan: SharesPlan, update: UpdatePlan) -> int:
 
 
 def _failure(plan: SharesPlan, update: UpdatePlan) -> float:
-    """The probability that shares of anything in the horizon go around the modulus.
+    """Return the probability that an opened share wraps around the modulus within the horizon.
 
     That is of all updates, of a test and a report a round, and of asks that came as shares.
     """
@@ -243,7 +243,8 @@ def _print(deployment: SharesDeployment, report: dict[str, Any]) -> None:
             (
                 "failure",
                 f"2^{math.log2(report['failure_probability']):.1f}",
-                "that shares go around, over the horizon; of updates the check finds it",
+                "probability that an opened share wraps, over the horizon; in updates the check "
+                "notices it",
             ),
         ],
     )
@@ -320,10 +321,14 @@ def _costs(report: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("memory", _size(report["memory_bytes"]), "of an update, beside the program's own"),
         (
             "at once",
-            f"{report['users_per_product']} asks",
-            f"and {report['reports_per_product']} reports in one product",
+            _several(report["users_per_product"], "ask"),
+            f"and {_several(report['reports_per_product'], 'report')} in one product",
         ),
     ]
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _size(count: float) -> str:

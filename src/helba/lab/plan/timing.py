@@ -1,4 +1,4 @@
-"""What one operation takes on this machine, for `helba plan`.
+"""The time of each operation on this machine, for `helba plan`.
 
 `helba bench kernels --calibrate` measures it and keeps it in the user's cache.
 """

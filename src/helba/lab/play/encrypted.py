@@ -50,7 +50,7 @@ class EncryptedPlay(Policy):
 
     @property
     def deployment(self) -> Deployment:
-        """What the parties agreed on."""
+        """The deployment that the parties agreed on."""
         return self.bandit.deployment
 
     def _choose(self, contexts: Array) -> int:

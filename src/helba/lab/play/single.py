@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from helba.errors import (
 )
 from helba.lab.algorithm import ALGORITHMS
 from helba.lab.comparison.tuning import MOST_SEED, tune_radius, tuning_jobs
+from helba.lab.option import refuse_options
 from helba.lab.play.encrypted import EncryptedPlay, make_play, plan_play
 from helba.lab.play.shares import SharesPlay, plan_shares_play
 from helba.lab.plots import Curve, plot_regret
@@ -67,13 +68,14 @@ NOT_ENCRYPTED = ("opener", "security", "bytes_up", "bytes_down", "parameters")
 
 @dataclass(frozen=True, kw_only=True)
 class SingleRequest:
-    """What to run; an option that is None is the algorithm's own choice.
+    """A run to play; an option that is None is the algorithm's own choice.
 
     The profile is `shares` unless told; the paper's comes with the paper's bonus, the square root.
-    `opener` belongs to `shares`, and `refresh` and `keys` to the reference profiles: with one of
-    these the profile is `ciphertext` unless told. All of them, and `security`, ask for encryption:
-    with them the engine is ckks unless told, else plain. `beside` are algorithms to play in the
-    clear on the same draw; for an encrypted run it is the same algorithm unless told.
+    `opener` belongs to `shares`, and `refresh`, `keys` and that bonus to the reference profiles:
+    with one of the latter the profile is `ciphertext` unless told. `opener`, `refresh`, `keys` and
+    `security` ask for encryption: with them the engine is ckks unless told, else plain. An option
+    that does not apply is refused. `beside` are algorithms to play in the clear on the same draw;
+    for an encrypted run it is the same algorithm unless told.
     """
 
     problem: str
@@ -94,7 +96,6 @@ class SingleRequest:
 
     def __post_init__(self) -> None:
         require_choice("algorithm", self.algorithm, ALGORITHMS)
-        self._settle_profile()
         if self.engine is None:
             asked = any(getattr(self, name) is not None for name in ENCRYPTION_OPTIONS)
             object.__setattr__(self, "engine", "ckks" if asked else "plain")
@@ -102,6 +103,7 @@ class SingleRequest:
         if self.encrypted and self.algorithm not in ENCRYPTED_ALGORITHMS:
             allowed = f"{', '.join(ENCRYPTED_ALGORITHMS[:-1])} or {ENCRYPTED_ALGORITHMS[-1]}"
             raise InvalidInput("algorithm", repr(self.algorithm), f"{allowed} if encrypted")
+        self._refuse_what_does_not_apply()
         if self.opener is not None:
             require_choice("opener", self.opener, OPENERS)
         if self.refresh is not None:
@@ -123,20 +125,26 @@ class SingleRequest:
         for name in self.others:
             require_choice("beside", name, ALGORITHMS)
 
-    def _settle_profile(self) -> None:
-        """Take the profile that the options belong to; refuse those of another one."""
+    def _refuse_what_does_not_apply(self) -> None:
         if not self.algorithm.startswith("helba"):
-            return
+            refuse_options(self._those(KNOBS), chosen=f"algorithm {self.algorithm}")
+        if not self.encrypted:
+            refuse_options(self._those(ENCRYPTION_OPTIONS), chosen="engine plain")
         fixed = FIXED.get(self.algorithm, {}).get("profile")
+        profile = self.options.get("profile") or fixed or "shares"
+        foreign = REFERENCE_OPTIONS if profile == "shares" else ("opener",)
+        refuse_options(self._those(foreign), chosen=f"profile {profile}")
+
+    def _those(self, names: Iterable[str]) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def cause(self) -> str | None:
+        """The option that makes the profile `ciphertext` where none was named."""
+        if self.algorithm != "helba" or self.profile is not None:
+            return None
         given = [name for name in REFERENCE_OPTIONS if getattr(self, name) is not None]
-        wanted = self.algorithm == "helba" and (given or self.bonus == "sqrt")
-        if self.profile is None and wanted:
-            object.__setattr__(self, "profile", "ciphertext")
-        chosen = self.profile or fixed or "shares"
-        if chosen == "shares" and given:
-            raise InvalidInput(given[0], "given", "left out in the profile shares")
-        if chosen != "shares" and self.opener is not None:
-            raise InvalidInput("opener", repr(self.opener), f"left out in the profile {chosen}")
+        return given[0] if given else "bonus" if self.bonus == "sqrt" else None
 
     @property
     def encrypted(self) -> bool:
@@ -151,13 +159,15 @@ class SingleRequest:
 
     @property
     def label(self) -> str:
-        """What it is called beside others."""
+        """Its name beside others."""
         return f"{self.algorithm}, {self.engine}" if self.encrypted else self.algorithm
 
     @property
     def options(self) -> dict[str, str]:
-        """The options that were given."""
-        given = {name: getattr(self, name) for name in KNOBS}
+        """The options that were given, and what follows from them."""
+        given = self._those(KNOBS)
+        if self.cause is not None:
+            given["profile"] = "ciphertext"
         if self.profile == "paper" and self.bonus is None:
             given["bonus"] = "sqrt"
         return {name: value for name, value in given.items() if value is not None}
@@ -221,7 +231,8 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
     """
     problem = make_problem(request.problem, dim=request.dim, arms=request.arms, seed=request.seed)
     settings_for(problem, horizon=request.horizon, **request.options)
-    _say_what_is_ignored(request)
+    if request.cause is not None:
+        note(f"profile ciphertext, because of --{request.cause}")
     began = time.perf_counter()
     deployment = None
     if request.encrypted:
@@ -229,7 +240,7 @@ def run_single(request: SingleRequest, *, out: Path | None = None) -> SingleRun:
         deployment = _deploy(request, settings=settings)
     if out is not None:
         _claim(out)
-    play = None if deployment is None else _open(deployment)
+    play = None if deployment is None else _open(request, deployment)
     seconds_setup = time.perf_counter() - began
     policy = play or _plain_policy(request, request.algorithm, problem=problem)
     curves: dict[str, Curve] = {}
@@ -282,19 +293,14 @@ def _deploy(request: SingleRequest, *, settings: Settings) -> Deployment | Share
     )
 
 
-def _open(deployment: Deployment | SharesDeployment) -> EncryptedPlay | SharesPlay:
-    """Make the keys and the parties of an encrypted run."""
+def _open(
+    request: SingleRequest, deployment: Deployment | SharesDeployment
+) -> EncryptedPlay | SharesPlay:
+    """Make the keys and the parties of an encrypted run; the simulator is seeded, CKKS never."""
     if isinstance(deployment, SharesDeployment):
-        return SharesPlay(deployment)
+        seed = request.seed if request.engine == "simulate" else None
+        return SharesPlay(deployment, seed=seed)
     return make_play(deployment)
-
-
-def _say_what_is_ignored(request: SingleRequest) -> None:
-    if request.options and not request.algorithm.startswith("helba"):
-        note(f"{request.algorithm} has no {' or '.join(request.options)}: ignored")
-    unused = [name for name in ENCRYPTION_OPTIONS if getattr(request, name) is not None]
-    if unused and not request.encrypted:
-        note(f"engine plain has no {' or '.join(unused)}: ignored")
 
 
 def _plain_policy(request: SingleRequest, algorithm: str, *, problem: Problem) -> Policy:
@@ -372,7 +378,7 @@ def _claim(out: Path) -> None:
 
 
 def _is_ours(report: Path) -> bool:
-    """Whether the file is a report of `run_single`, or one that it had no time to write."""
+    """Return True if the file is a report of `run_single`, or one that it had no time to write."""
     try:
         text = report.read_text(encoding="utf-8")
         return not text or set(json.loads(text)) >= SIGNATURE

@@ -1,4 +1,4 @@
-"""Where the seconds of an encrypted run go: to the server or the user, to a round or an update.
+"""Splits the seconds of an encrypted run: to the server or the user, to a round or an update.
 
 `TimedServer` stands between a user and a server that answers at once. What passes between two calls
 of it is the user's time. A round is a recommendation and its report; an update begins with the
@@ -131,7 +131,7 @@ class TimedServer:
         return self._server.status()
 
     def _needs_help(self, data: bytes) -> bool:
-        """Whether the server has a task for the sender of a report."""
+        """Return True if the server has a task for the sender of a report."""
         message = self._codec.decode(data)
         return isinstance(message, Report) and bool(self._server.tasks(message.user))
 

@@ -1,4 +1,4 @@
-"""When an encrypted round is a tie: the two best arms are too close for its argmax to be certain.
+"""Certified ties: rounds whose two best arms are too close for the encrypted argmax to be certain.
 
 Beside what the model's certified error allows (the twin's own certificate) the encrypted argmax may
 miss the best score by the tolerance of its comparison, flooding included, and by twice what CKKS
@@ -40,7 +40,7 @@ class ComparisonCertificate:
 
     @property
     def _noise(self) -> float:
-        """What an entry of the comparison vector carries."""
+        """The noise of an entry of the comparison vector."""
         return self.deployment.comparison_noise + self.deployment.flood
 
     def _ciphertext_tolerance(self, contexts: Array, *, terms: BatchTerms) -> float:

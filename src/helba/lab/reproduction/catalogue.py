@@ -16,7 +16,7 @@ SECTIONS = ("figure1", "figure2", "table1", "bounds", "comparison", "scaling", "
 
 
 class Chapter(Protocol):
-    """What the module of a section offers: the work it needs, and how it is written up."""
+    """The module of a section: it lists the work that it needs, and writes it up."""
 
     def units(self, scope: Scope) -> list[Unit]:
         """Return what must be done before the section can be written."""

@@ -1,4 +1,4 @@
-"""Whether a measurement had the processors it wanted, or waited for others to leave them."""
+"""Tells if a measurement had the processors it wanted, or waited for others to leave them."""
 
 from __future__ import annotations
 

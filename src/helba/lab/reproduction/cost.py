@@ -1,4 +1,4 @@
-"""What an encrypted run cost, apart in rounds and updates, from its rows; and laws of such costs.
+"""The cost of an encrypted run, apart in rounds and updates, from its rows; and laws of costs.
 
 The first rounds of a run update the model nearly every time, later ones rarely. A mean over a few
 rounds would say nothing about many, so a round and an update are counted apart: the cost of a round

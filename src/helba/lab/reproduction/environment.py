@@ -1,4 +1,4 @@
-"""Where a report was made: software, processor and memory, and nothing that names a person.
+"""The machine of a report: software, processor and memory, and nothing that names a person.
 
 No host name, no user name and no path; what cannot be found out is None.
 """

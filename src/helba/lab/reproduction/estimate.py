@@ -1,4 +1,4 @@
-"""How long the rest will take: what was expected, corrected by what was measured so far."""
+"""The time that is left: what was expected, corrected by what was measured so far."""
 
 from __future__ import annotations
 

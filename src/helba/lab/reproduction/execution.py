@@ -16,8 +16,8 @@ from typing import Any
 from helba.errors import Interrupted, RunFailed
 from helba.lab.pool import Workers
 from helba.lab.progress import WorkProgress, describe_seconds, note
-from helba.lab.reproduction.alone import run_alone
 from helba.lab.reproduction.estimate import Estimate
+from helba.lab.reproduction.process import run_alone
 from helba.lab.reproduction.result import SavedResults
 from helba.lab.reproduction.unit import Unit
 
@@ -106,7 +106,7 @@ def _do_quietly(job: _LightJob) -> tuple[dict[str, Any], float]:
 
 
 def _came_from_an_interrupt(error: BaseException | None) -> bool:
-    """Whether an interrupt made it: a run in this process turns one into an error of its own."""
+    """Return True if an interrupt made it: a run here turns one into an error of its own."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True

@@ -46,7 +46,7 @@ class Paired:
 
     @property
     def equal(self) -> bool:
-        """Whether every repetition had exactly the same regret."""
+        """True if every repetition had exactly the same regret."""
         return self.largest == 0.0
 
     def describe(self) -> str:

@@ -98,6 +98,8 @@ def play_single(*, rounds: int | None = None, **request: Any) -> dict[str, Any]:
 def command_of(arguments: dict[str, Any]) -> str:
     """Return the `helba run` that plays the same; one that stops early cannot be typed whole."""
     words = ["helba", "run", str(arguments["problem"])]
+    if arguments.get("algorithm", "helba") == "helba":
+        words += ["--profile", "ciphertext"]
     for name, value in arguments.items():
         default = name == "horizon" and value == DEFAULT_HORIZONS.get(arguments["problem"])
         if name not in ("problem", "rounds") and value is not None and not default:
@@ -159,7 +161,7 @@ def watch_rounds(
 
 
 def _spent(play: EncryptedPlay) -> dict[str, Any]:
-    """What an encrypted run has cost so far, apart in rounds and updates where that is known."""
+    """Return the cost of an encrypted run so far, apart in rounds and updates where known."""
     clock = play.clock
     return {
         "seconds": clock.seconds,

@@ -149,7 +149,7 @@ def _require_ours(folder: Path) -> None:
 
 
 def _is_trace(name: str) -> bool:
-    """Whether a file is what we leave when killed before the manifest is there."""
+    """Return True if a file is what we leave when killed before the manifest is there."""
     return name == LOCK or (name.startswith(f".{MANIFEST}.") and name.endswith(".part"))
 
 

@@ -3,7 +3,7 @@
     OUT/report.html   everything in one file that needs no other
     OUT/report.json   the same for programs
 
-See `kept` for the rest of the folder.
+See `result` for the rest of the folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a reproduction was asked for: how much of it, from which seed, on which engine.
+"""The scope of a reproduction: how much of it, from which seed, on which engine.
 
 Everything a section plans follows from here, so that the same scope gives the same units. A quick
 reproduction plays the same repetitions as a full one; it spares ciphertexts, which cost nearly all
@@ -25,7 +25,7 @@ QUICK_KAPPA_ROUNDS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """What was asked for, checked. Repetition r plays the problem drawn from `seed + r`.
+    """A request for a reproduction, checked. Repetition r plays the problem drawn from `seed + r`.
 
     `encrypted_repetitions` of the quadratic bonus play on ciphertexts, the rest in the simulator.
     `engine` is what encrypted units run on: with `simulate` none of them is encrypted, for machines
@@ -51,12 +51,12 @@ class Scope:
 
     @property
     def really_encrypted(self) -> bool:
-        """Whether encrypted units run on ciphertexts."""
+        """True if encrypted units run on ciphertexts."""
         return self.engine == "ckks"
 
     @property
     def sqrt_repetitions(self) -> int:
-        """How many repetitions of the square-root bonus play every round on ciphertexts."""
+        """Repetitions of the square-root bonus that play every round on ciphertexts."""
         return 0 if self.quick else min(1, self.encrypted_repetitions)
 
     @property

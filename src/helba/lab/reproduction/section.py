@@ -1,4 +1,4 @@
-"""What a part of the report says: text, tables, figures and the runs behind them."""
+"""A part of the report: text, tables, figures and the runs behind them."""
 
 from __future__ import annotations
 

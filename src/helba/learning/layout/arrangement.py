@@ -66,7 +66,7 @@ class Arrangement:
 
     @property
     def mirrored(self) -> Arrangement:
-        """Where numbers stand for their inner product with those that stand here.
+        """The arrangement of numbers for their inner product with those that stand here.
 
         It is coefficient N-1 of the product: a number at p meets the one at N-1-p. Tr(S A) is the
         inner product of S and A^T, so A stands where S would, transposed and mirrored.

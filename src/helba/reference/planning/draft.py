@@ -1,6 +1,6 @@
 """One candidate of the planner: given parameters, what a round and an update are and promise.
 
-`Workshop` holds what depends on the ring alone; `draft` adds parameters and returns the limit they
+`Drafter` holds what depends on the ring alone; `draft` adds parameters and returns the limit they
 hit where they do not carry the request.
 """
 
@@ -31,8 +31,14 @@ from helba.reference.planning.bounds.precision import (
     score_noise,
 )
 from helba.reference.planning.cost.calibration import Calibration
-from helba.reference.planning.cost.chain import REFRESH_LEVELS, Chain, Step, cut_chain, levels_of
-from helba.reference.planning.cost.latency import chain_seconds
+from helba.reference.planning.cost.chain import (
+    REFRESH_LEVELS,
+    Chain,
+    Step,
+    chain_seconds,
+    cut_chain,
+    levels_of,
+)
 from helba.reference.planning.cost.paper_workload import (
     paper_inverse_steps,
     paper_round_steps,
@@ -111,8 +117,8 @@ class Draft:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workshop:
-    """What is fixed by request, ring, sign polynomial and argmax method, before the parameters.
+class Drafter:
+    """Drafts from parameters; request, ring, sign polynomial and argmax method are fixed.
 
     `layout` and `sign` are None in the paper's profile.
     """

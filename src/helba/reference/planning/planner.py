@@ -11,7 +11,7 @@ from helba.reference.planning.bounds.flooding import answer_flood
 from helba.reference.planning.bounds.precision import trace_reach
 from helba.reference.planning.cost.calibration import Calibration, load_calibration
 from helba.reference.planning.cost.chain import levels_of
-from helba.reference.planning.draft import Draft, Limit, Workshop
+from helba.reference.planning.draft import Draft, Drafter, Limit
 from helba.reference.planning.layout.paper_packing import PaperLayout
 from helba.reference.planning.parameters import LEAST_SECURE_SCALE_BITS, Parameters
 from helba.reference.planning.plan import Plan
@@ -64,25 +64,25 @@ def _require_overrides(request: PlanRequest) -> None:
 
 
 def _assemble(found: Found, *, calibration: Calibration) -> Plan:
-    workshop, draft = found.workshop, found.draft
-    parameters, settings = draft.parameters, workshop.settings
-    rotations = rotations_of(workshop, max_slots=parameters.max_slots)
+    drafter, draft = found.drafter, found.draft
+    parameters, settings = draft.parameters, drafter.settings
+    rotations = rotations_of(drafter, max_slots=parameters.max_slots)
     round_levels = sum(levels_of(piece) for piece in draft.round.pieces)
     whole = len(draft.round.pieces) == 1
-    top = parameters.depth - round_levels if whole else workshop.start
-    seen = workshop.disclosure(draft.score_range)
+    top = parameters.depth - round_levels if whole else drafter.start
+    seen = drafter.disclosure(draft.score_range)
     newton = sum(len(piece) for piece in draft.inverse.pieces) - (0 if draft.warm is None else 1)
     points = (*draft.round.points, *draft.inverse.points, *draft.model.points)
-    layout = workshop.layout
+    layout = drafter.layout
     return Plan(
-        request=workshop.request,
+        request=drafter.request,
         parameters=parameters,
-        sign=workshop.sign,
-        method=workshop.method,
+        sign=drafter.sign,
+        method=drafter.method,
         layout="arms" if layout is None else layout.form,
-        slots=max(workshop.matrices.slots, _round_slots(workshop)),
+        slots=max(drafter.matrices.slots, _round_slots(drafter)),
         rotations=rotations,
-        bootstrap_slots=workshop.renewal_slots if workshop.start else 0,
+        bootstrap_slots=drafter.renewal_slots if drafter.start else 0,
         round_levels=round_levels,
         update_levels=sum(
             levels_of(piece) for chain in (draft.inverse, draft.model) for piece in chain.pieces
@@ -92,11 +92,11 @@ def _assemble(found: Found, *, calibration: Calibration) -> Plan:
         refreshes_per_update=draft.refreshes_per_update,
         refresh_points=points if draft.renewals == 0 else (*points, "estimate", "next round"),
         updates=draft.updates,
-        bytes_up=PAPER_MESSAGES * message_bytes(parameters, level=workshop.start)
+        bytes_up=PAPER_MESSAGES * message_bytes(parameters, level=drafter.start)
         if layout is None
         else (CONTEXTS[settings.bonus] + TESTS[settings.schedule])
         * message_bytes(parameters, level=top)
-        + STATISTICS * message_bytes(parameters, level=workshop.start),
+        + STATISTICS * message_bytes(parameters, level=drafter.start),
         bytes_down=message_bytes(parameters, level=parameters.depth),
         refresh_bytes_up=message_bytes(parameters),
         refresh_bytes_down=message_bytes(parameters, level=parameters.depth - 1),
@@ -104,27 +104,27 @@ def _assemble(found: Found, *, calibration: Calibration) -> Plan:
         seconds_per_round=draft.seconds_per_round,
         seconds_per_update=draft.seconds_per_update,
         calibration=calibration.note,
-        certificates=_certificates(workshop, draft),
+        certificates=_certificates(drafter, draft),
         estimate_error=draft.estimate_error,
-        accuracy=_accuracy(workshop, draft),
+        accuracy=_accuracy(drafter, draft),
         comparison_error=draft.comparison_error,
-        flood=answer_flood(arms=settings.arms, method=workshop.method),
+        flood=answer_flood(arms=settings.arms, method=drafter.method),
         score_range=draft.score_range,
         disclosure=seen,
-        reasons=explain(workshop, draft=draft, rotations=len(rotations)),
+        reasons=explain(drafter, draft=draft, rotations=len(rotations)),
     )
 
 
-def _round_slots(workshop: Workshop) -> int:
+def _round_slots(drafter: Drafter) -> int:
     """Slots of the arms."""
-    if workshop.layout is not None:
-        return workshop.layout.compare_slots
-    return PaperLayout(dim=workshop.settings.dim, arms=workshop.settings.arms).slots
+    if drafter.layout is not None:
+        return drafter.layout.compare_slots
+    return PaperLayout(dim=drafter.settings.dim, arms=drafter.settings.arms).slots
 
 
-def _accuracy(workshop: Workshop, draft: Draft) -> Accuracy:
+def _accuracy(drafter: Drafter, draft: Draft) -> Accuracy:
     """What every update promises, as the parties and the twin need it."""
-    settings = workshop.settings
+    settings = drafter.settings
     noise = draft.inverse_noise
     certified = Accuracy(
         inverse_error=draft.inverse_error,
@@ -139,9 +139,9 @@ def _accuracy(workshop: Workshop, draft: Draft) -> Accuracy:
     return replace(certified, estimate_noise=max(0.0, draft.estimate_error - left))
 
 
-def _certificates(workshop: Workshop, draft: Draft) -> dict[str, Certificate]:
+def _certificates(drafter: Drafter, draft: Draft) -> dict[str, Certificate]:
     """What inverse, bonus and argmax promise over the whole horizon."""
-    settings = workshop.settings
+    settings = drafter.settings
     top = settings.length**2 / settings.ridge
     names = [step.name for piece in draft.round.pieces for step in piece]
     levels = dict.fromkeys(names, 0)

@@ -5,29 +5,29 @@ from __future__ import annotations
 from helba.reference.numerics.argmax import product_arm_limit
 from helba.reference.planning.bounds.precision import MOST_INVERSE_ERROR, trace_reach
 from helba.reference.planning.cost.chain import Chain, levels_of
-from helba.reference.planning.draft import METHOD_MARGIN, Draft, Workshop
+from helba.reference.planning.draft import METHOD_MARGIN, Draft, Drafter
 from helba.reference.planning.layout.score import ScoreLayout
 from helba.reference.planning.plan import Choice
 from helba.reference.twin.ciphertext import CKKS_NOISE
 from helba.ring.security import describe_ring, max_log2_qp
 
 
-def explain(workshop: Workshop, *, draft: Draft, rotations: int) -> tuple[Choice, ...]:
+def explain(drafter: Drafter, *, draft: Draft, rotations: int) -> tuple[Choice, ...]:
     """Return the choices of a plan with their reasons."""
     return (
-        _ring(workshop, draft),
-        _depth(workshop, draft),
-        _scale(workshop, draft),
+        _ring(drafter, draft),
+        _depth(drafter, draft),
+        _scale(drafter, draft),
         _digits(draft),
-        *_comparison(workshop, draft),
-        _inverse(workshop, draft),
-        _refresh(workshop, draft),
+        *_comparison(drafter, draft),
+        _inverse(drafter, draft),
+        _refresh(drafter, draft),
         _keys(rotations),
     )
 
 
-def _ring(workshop: Workshop, draft: Draft) -> Choice:
-    request, parameters = workshop.request, draft.parameters
+def _ring(drafter: Drafter, draft: Draft) -> Choice:
+    request, parameters = drafter.request, draft.parameters
     limit = max_log2_qp(parameters.ring_dim, security=request.security)
     reason = (
         f"log2(QP) is {parameters.log2_qp} of at most {limit} for {request.security} bits "
@@ -40,27 +40,27 @@ def _ring(workshop: Workshop, draft: Draft) -> Choice:
     return Choice(name="ring", value=f"N = {describe_ring(parameters.ring_dim)}", reason=reason)
 
 
-def _depth(workshop: Workshop, draft: Draft) -> Choice:
+def _depth(drafter: Drafter, draft: Draft) -> Choice:
     parts = [f"{name} {levels}" for name, levels in _by_name(draft.round).items() if levels]
     whole = sum(levels_of(piece) for piece in draft.round.pieces)
     reason = f"a round takes {whole} levels ({', '.join(parts)})"
-    if workshop.start:
-        reason += f" above the {workshop.start} of bootstrapping"
+    if drafter.start:
+        reason += f" above the {drafter.start} of bootstrapping"
     if draft.round.refreshes:
         reason += f", cut into {len(draft.round.pieces)} pieces"
-    elif workshop.request.refresh == "none":
+    elif drafter.request.refresh == "none":
         reason += f", after {draft.updates} updates without a refresh"
-    elif draft.parameters.depth > whole + workshop.start:
+    elif draft.parameters.depth > whole + drafter.start:
         reason += "; the rest saves refreshes of an update"
     return Choice(name="depth", value=f"{draft.parameters.depth} levels", reason=reason)
 
 
-def _scale(workshop: Workshop, draft: Draft) -> Choice:
+def _scale(drafter: Drafter, draft: Draft) -> Choice:
     reason = (
         f"noise leaves the inverse within {draft.inverse_error:.2g}"
         f" and a comparison within {draft.comparison_error:.2g}, at worst"
     )
-    if workshop.sign is None:
+    if drafter.sign is None:
         reason = "the cold inverse of the paper doubles its noise in every step"
     elif draft.inverse_error > 1e-3:
         reason += f"; as much as fits here ({MOST_INVERSE_ERROR} is the most for the inverse)"
@@ -73,8 +73,8 @@ def _digits(draft: Draft) -> Choice:
     return Choice(name="digits", value=str(parameters.digits), reason=reason)
 
 
-def _comparison(workshop: Workshop, draft: Draft) -> tuple[Choice, ...]:
-    layout, sign, method = workshop.layout, workshop.sign, workshop.method
+def _comparison(drafter: Drafter, draft: Draft) -> tuple[Choice, ...]:
+    layout, sign, method = drafter.layout, drafter.sign, drafter.method
     if layout is None or sign is None or method is None:
         why = "one arm after the other, as in the paper (errata 1 and 2 corrected)"
         return (Choice(name="argmax", value="amax and acomp", reason=why),)
@@ -82,7 +82,7 @@ def _comparison(workshop: Workshop, draft: Draft) -> tuple[Choice, ...]:
     if layout.form == "pairs":
         fits = f"{layout.slots} slots of {slots} hold all pairs of arms: "
         fits += "differences cost no level"
-    elif workshop.request.bonus == "sqrt":
+    elif drafter.request.bonus == "sqrt":
         fits = "the root is taken of each arm's bonus, before arms are compared"
     else:
         pairs = ScoreLayout(dim=layout.dim, arms=layout.arms, form="pairs").compare_slots
@@ -97,7 +97,7 @@ def _comparison(workshop: Workshop, draft: Draft) -> tuple[Choice, ...]:
         way, why = "single comparison", "two arms need nothing else"
     elif method == "product":
         way, why = "product", f"shows the winner, well above the noise up to {limit} arms"
-    elif workshop.request.argmax == "sum":
+    elif drafter.request.argmax == "sum":
         way, why = "sum", "as asked; shows the order of the arms"
     elif layout.arms <= limit:
         way = "sum"
@@ -114,19 +114,19 @@ def _comparison(workshop: Workshop, draft: Draft) -> tuple[Choice, ...]:
     )
 
 
-def _inverse(workshop: Workshop, draft: Draft) -> Choice:
+def _inverse(drafter: Drafter, draft: Draft) -> Choice:
     steps = len([step for piece in draft.inverse.pieces for step in piece])
     if draft.warm is None:
         return Choice(
             name="inverse", value=f"{steps} Newton steps", reason="from I/c, as in the paper"
         )
-    reach = trace_reach(workshop.settings)
+    reach = trace_reach(drafter.settings)
     reason = f"from the last inverse: since then the trace has grown by {reach:.3g} at most"
     return Choice(name="inverse", value=f"{draft.warm.steps} Newton steps", reason=reason)
 
 
-def _refresh(workshop: Workshop, draft: Draft) -> Choice:
-    kind = workshop.request.refresh
+def _refresh(drafter: Drafter, draft: Draft) -> Choice:
+    kind = drafter.request.refresh
     if kind == "none":
         reason = f"{draft.updates} updates fit into the levels; then learning ends"
         return Choice(name="refresh", value="none", reason=reason)

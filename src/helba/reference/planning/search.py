@@ -25,7 +25,7 @@ from helba.reference.planning.bounds.precision import COMFORTABLE_INVERSE
 from helba.reference.planning.cost.calibration import Calibration
 from helba.reference.planning.cost.chain import levels_of
 from helba.reference.planning.cost.workload import model_steps
-from helba.reference.planning.draft import LEAST_LEVELS, Draft, Limit, Workshop
+from helba.reference.planning.draft import LEAST_LEVELS, Draft, Drafter, Limit
 from helba.reference.planning.layout.matrix import MatrixLayout
 from helba.reference.planning.layout.model import ModelAssembly
 from helba.reference.planning.layout.paper_packing import PaperLayout
@@ -62,9 +62,9 @@ MOST_DEPTH = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The best draft and the workshop that made it."""
+    """The best draft and the drafter that made it."""
 
-    workshop: Workshop
+    drafter: Drafter
     draft: Draft
     cut_round: bool
 
@@ -85,7 +85,7 @@ def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Lim
             smallest = min(smallest, ring_dim)
             if best is None or found.draft.seconds < best.draft.seconds:
                 best = found
-            if not _may_gain(best.workshop) and (not cut_round or ring_dim > smallest):
+            if not _may_gain(best.drafter) and (not cut_round or ring_dim > smallest):
                 break
     if best is not None:
         return _with_comfortable_scale(best)
@@ -95,9 +95,9 @@ def find_draft(request: PlanRequest, *, calibration: Calibration) -> Found | Lim
     return Limit.SLOTS
 
 
-def _may_gain(workshop: Workshop) -> bool:
+def _may_gain(drafter: Drafter) -> bool:
     """Whether a larger ring can be quicker: only if it allows scoring by pairs."""
-    return workshop.layout is not None and workshop.layout.form == "arms"
+    return drafter.layout is not None and drafter.layout.form == "arms"
 
 
 def sign_candidates(arms: int) -> tuple[CompositeSign, ...]:
@@ -112,18 +112,18 @@ def sign_candidates(arms: int) -> tuple[CompositeSign, ...]:
     return tuple(found)
 
 
-def rotations_of(workshop: Workshop, *, max_slots: int) -> tuple[int, ...]:
+def rotations_of(drafter: Drafter, *, max_slots: int) -> tuple[int, ...]:
     """Return the rotation steps of all circuits, in [1, max_slots), each once."""
-    steps = set(_update_rotations(workshop.matrices, workshop.layout))
-    if workshop.layout is not None and workshop.method is not None:
-        steps.update(workshop.layout.rotations_for(workshop.method))
+    steps = set(_update_rotations(drafter.matrices, drafter.layout))
+    if drafter.layout is not None and drafter.method is not None:
+        steps.update(drafter.layout.rotations_for(drafter.method))
     else:
-        settings = workshop.settings
+        settings = drafter.settings
         steps.update(PaperLayout(dim=settings.dim, arms=settings.arms).rotations)
-    if workshop.request.refresh == "bootstrap":  # copies of a matrix, and of two, are averaged
-        size = workshop.matrices.size
+    if drafter.request.refresh == "bootstrap":  # copies of a matrix, and of two, are averaged
+        size = drafter.matrices.size
         for unit in (size, 2 * size):
-            copies = max(1, workshop.renewal_slots // unit)
+            copies = max(1, drafter.renewal_slots // unit)
             steps |= steps_of(power_stages(unit=unit, count=copies))
     return tuple(sorted({step % max_slots for step in steps} - {0}))
 
@@ -200,21 +200,21 @@ def _best_of_method(
     best: Found | None = None
     hits: set[Limit] = set()
     slots = ring_dim // 2
-    for workshop in _workshops(request, max_slots=slots, calibration=calibration, method=method):
+    for drafter in _drafters(request, max_slots=slots, calibration=calibration, method=method):
         if cut_round and best is not None:
             break  # with many refreshes on the way the depth of the sign matters little
         fits = False
-        steps = rotations_of(workshop, max_slots=slots)
-        for parameters in _parameters(workshop, ring_dim=ring_dim, cut_round=cut_round):
+        steps = rotations_of(drafter, max_slots=slots)
+        for parameters in _parameters(drafter, ring_dim=ring_dim, cut_round=cut_round):
             fits = True
             if len(steps) * switching_key_bytes(parameters) > most_key_bytes(request):
                 hits.add(Limit.KEYS)
                 continue
-            draft = workshop.draft(parameters, cut_round=cut_round)
+            draft = drafter.draft(parameters, cut_round=cut_round)
             if isinstance(draft, Limit):
                 hits.add(draft)
             elif best is None or draft.seconds < best.draft.seconds:
-                best = Found(workshop=workshop, draft=draft, cut_round=cut_round)
+                best = Found(drafter=drafter, draft=draft, cut_round=cut_round)
         if not fits:
             hits.add(Limit.LEVELS)
     return best, hits
@@ -246,9 +246,9 @@ def _layouts(request: PlanRequest, *, max_slots: int) -> tuple[MatrixLayout, Sco
     return matrices, layout
 
 
-def _workshops(
+def _drafters(
     request: PlanRequest, *, max_slots: int, calibration: Calibration, method: str | None
-) -> Iterator[Workshop]:
+) -> Iterator[Drafter]:
     settings = request.settings()
     try:
         matrices, layout = _layouts(request, max_slots=max_slots)
@@ -256,7 +256,7 @@ def _workshops(
         return
     signs = () if layout is None else sign_candidates(request.arms)
     for sign in signs or (None,):
-        yield Workshop(
+        yield Drafter(
             request=request,
             settings=settings,
             calibration=calibration,
@@ -267,10 +267,10 @@ def _workshops(
         )
 
 
-def _depths_without_refresh(workshop: Workshop, *, round_levels: int) -> Sequence[int]:
+def _depths_without_refresh(drafter: Drafter, *, round_levels: int) -> Sequence[int]:
     """Levels of all updates, of one model and of a round, for one to a few Newton steps."""
-    model = levels_of(model_steps(workshop.matrices, layout=workshop.layout))
-    updates = count_updates(workshop.settings)
+    model = levels_of(model_steps(drafter.matrices, layout=drafter.layout))
+    updates = count_updates(drafter.settings)
     depths = {
         updates * MATRIX_PRODUCT_LEVELS * (steps + 1) + model + round_levels
         for steps in range(1, MOST_NEWTON_STEPS + 1)
@@ -278,14 +278,14 @@ def _depths_without_refresh(workshop: Workshop, *, round_levels: int) -> Sequenc
     return sorted(depth for depth in depths if depth <= MOST_DEPTH)
 
 
-def _parameters(workshop: Workshop, *, ring_dim: int, cut_round: bool) -> Iterator[Parameters]:
-    request, start = workshop.request, workshop.start
-    needed = start + levels_of(workshop.round_steps())
+def _parameters(drafter: Drafter, *, ring_dim: int, cut_round: bool) -> Iterator[Parameters]:
+    request, start = drafter.request, drafter.start
+    needed = start + levels_of(drafter.round_steps())
     depths: Sequence[int] = range(max(needed, start + LEAST_LEVELS), needed + SPARE_LEVELS + 1)
     if cut_round:
         depths = range(start + LEAST_LEVELS, start + MOST_PIECE + 1)
     elif request.refresh == "none":
-        depths = _depths_without_refresh(workshop, round_levels=needed)
+        depths = _depths_without_refresh(drafter, round_levels=needed)
     if request.depth is not None:
         depths = range(request.depth, request.depth + 1)
     for depth in depths:
@@ -312,10 +312,10 @@ def _parameters(workshop: Workshop, *, ring_dim: int, cut_round: bool) -> Iterat
 def _with_comfortable_scale(best: Found) -> Found:
     """The same parameters with the fewest scale bits that keep the noise comfortable."""
     chosen = best.draft.parameters
-    request = best.workshop.request
-    if request.scale_bits is not None or request.profile == "paper" or best.workshop.start:
+    request = best.drafter.request
+    if request.scale_bits is not None or request.profile == "paper" or best.drafter.start:
         return best
-    flood = answer_flood(arms=request.arms, method=best.workshop.method)
+    flood = answer_flood(arms=request.arms, method=best.drafter.method)
     comfortable = min(COMFORTABLE_COMPARISON, flood / COMFORTABLE_FLOOD)
     for bits in range(LEAST_SECURE_SCALE_BITS, chosen.scale_bits):
         parameters = largest_scale(
@@ -327,7 +327,7 @@ def _with_comfortable_scale(best: Found) -> Found:
         )
         if parameters is None:
             continue
-        draft = best.workshop.draft(parameters, cut_round=best.cut_round)
+        draft = best.drafter.draft(parameters, cut_round=best.cut_round)
         if (
             isinstance(draft, Draft)
             and draft.inverse_error <= COMFORTABLE_INVERSE

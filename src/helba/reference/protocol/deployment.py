@@ -172,7 +172,7 @@ class Deployment:
             sign = data["sign"]
             fields = {
                 **data,
-                "settings": _read_settings(data["settings"]),
+                "settings": Settings(**data["settings"]),
                 "parameters": _parameters(data["parameters"], allow_insecure=allow_insecure),
                 "accuracy": Accuracy(**data["accuracy"]),
                 "rotations": tuple(data["rotations"]),
@@ -191,9 +191,3 @@ def _parameters(fields: dict[str, Any], *, allow_insecure: bool) -> Parameters:
     if fields["security"] is None and allow_insecure:
         return insecure_parameters(**{k: v for k, v in fields.items() if k != "security"})
     return Parameters(**fields)
-
-
-def _read_settings(data: dict[str, Any]) -> Settings:
-    """The settings, also of deployments from when the profile `ciphertext` was called `fast`."""
-    profile = "ciphertext" if data.get("profile") == "fast" else data.get("profile")
-    return Settings(**{**data, "profile": profile})

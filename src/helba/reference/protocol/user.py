@@ -23,7 +23,7 @@ from helba.errors import DamagedData, EngineError, InvalidInput, Refused
 from helba.reference.engine import Engine, KeyPair, Scheme
 from helba.reference.protocol.deployment import Deployment
 from helba.reference.protocol.enrolment import SHARED_ID, name_key
-from helba.reference.protocol.profiles.profiles import profile_of
+from helba.reference.protocol.profiles.choice import profile_of
 from helba.reference.protocol.wire.codec import Codec
 from helba.reference.protocol.wire.messages import (
     ID_BYTES,

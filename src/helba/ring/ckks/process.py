@@ -1,4 +1,4 @@
-"""What OpenFHE keeps for a whole process: its random generator, and its maps of evaluation keys.
+"""The state that OpenFHE has once a process: its random generator, and its maps of keys.
 
 The generator is copied by fork(): parent and child would then make the same ciphertexts and the
 same secret keys. Whoever loads CKKS and forks gets an error in the child instead. It cannot see a

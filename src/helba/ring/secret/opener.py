@@ -90,7 +90,7 @@ class Opener:
             if len(numbers) != len(places):
                 raise InvalidInput("pads", f"{len(numbers)} of them", f"{len(places)}, one a place")
             if len(numbers) and not 0 <= min(numbers) <= max(numbers) < SHARE_MODULUS:
-                raise InvalidInput("pads", "one outside", "from 0 to 2^96 - 1")
+                raise InvalidInput("pads", "a number outside", "from 0 to 2^96 - 1")
             calls.append(partial(encrypt, numbers * multiple, places))
         return self.run_all(calls)
 

@@ -41,7 +41,7 @@ def checked_places(places: Any, *, parameters: RingParameters) -> Places:
     """Return distinct coefficients of the ring as a flat array, or raise `InvalidInput`."""
     flat = as_places("places", places).reshape(-1)
     if int(flat.max()) >= parameters.ring_dim:
-        raise InvalidInput("places", "one outside", f"from 0 to {parameters.ring_dim - 1}")
+        raise InvalidInput("places", int(flat.max()), f"from 0 to {parameters.ring_dim - 1}")
     if np.bincount(flat).max() > 1:
         raise InvalidInput("places", "one of them twice", "distinct")
     return flat

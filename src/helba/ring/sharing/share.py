@@ -3,7 +3,7 @@
 The server adds a mask u, exactly uniform modulo each prime, to the coefficients that are to be
 read. The opener decrypts value + u: uniform, whatever the value. That is its share; the server's is
 u, to be taken off. Either side can bring its share to modulo 2^bits (`modulo`), for a comparison,
-or rearrange it and encrypt it again (`helba.ring.ring`, `helba.ring.opener`).
+or rearrange it and encrypt it again (`helba.ring.ring`, `helba.ring.secret.opener`).
 
 A mask serves once. It cannot be printed, copied or pickled, and its process keeps it to itself.
 """

@@ -79,7 +79,7 @@ ENGINES = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Command:
-    """What a person types, shown as such."""
+    """A command that a person types, shown as such."""
 
     text: str
 

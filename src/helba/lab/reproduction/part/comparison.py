@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from helba.lab.reproduction.clear import clear_unit
 from helba.lab.reproduction.contention import say_disturbed
 from helba.lab.reproduction.cost import split_cost
 from helba.lab.reproduction.drawing.panel import (
@@ -32,6 +31,7 @@ from helba.lab.reproduction.part.privacy import (
     private_units,
 )
 from helba.lab.reproduction.part.toy import BONUSES, encrypted_unit
+from helba.lab.reproduction.plaintext import clear_unit
 from helba.lab.reproduction.play import command_of, play_single, run_of
 from helba.lab.reproduction.scope import QUICK_SQRT_ROUNDS, Scope
 from helba.lab.reproduction.section import Figure, Section, Table

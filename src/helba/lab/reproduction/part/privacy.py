@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from helba.lab.reproduction.clear import clear_unit
+from helba.lab.reproduction.plaintext import clear_unit
 from helba.lab.reproduction.scope import Scope
 from helba.lab.reproduction.section import Table
 from helba.lab.reproduction.unit import Results, Unit

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from helba.lab.reproduction.clear import clear_unit
 from helba.lab.reproduction.contention import say_disturbed
 from helba.lab.reproduction.drawing.panel import Panel, draw_panels, regret_curve, write_table
+from helba.lab.reproduction.plaintext import clear_unit
 from helba.lab.reproduction.play import command_of, play_single, run_of
 from helba.lab.reproduction.scope import Scope
 from helba.lab.reproduction.section import Figure, Section, Table

@@ -1,4 +1,4 @@
-"""How seconds and bytes grow with the dimension, the arms and the horizon, with measured exponents.
+"""Growth of seconds and bytes with dimension, arms and horizon, with measured exponents.
 
 For each size a few rounds and updates are measured on the encrypted engine, planned for `PLANNED`
 rounds. An exponent is the slope of a least-squares line through the logarithms, with its standard
@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from helba.lab.reproduction.clear import clear_unit
 from helba.lab.reproduction.contention import say_disturbed
 from helba.lab.reproduction.cost import Cost, fit_exponent, split_cost
 from helba.lab.reproduction.drawing.panel import Curve, Panel, draw_panels, write_table
+from helba.lab.reproduction.plaintext import clear_unit
 from helba.lab.reproduction.play import command_of, play_single, run_of
 from helba.lab.reproduction.scope import Scope
 from helba.lab.reproduction.section import Figure, Section, Table

@@ -21,12 +21,12 @@ class LevelPlay:
 
     @property
     def rounds(self) -> int:
-        """How many rounds were played."""
+        """The number of rounds that were played."""
         return len(self.play.arms)
 
     @property
     def updates(self) -> int:
-        """How often the model was updated in them."""
+        """The number of updates in them."""
         return self.play.updates[-1]
 
 

@@ -72,7 +72,7 @@ def _paragraphs(scope: Scope, *, plays: list[LevelPlay]) -> list[str]:
 
 
 def _waited(found: LevelPlay) -> float | None:
-    """Which share of its time the run waited for processors that others had."""
+    """Return the share of its time that the run waited for processors that others had."""
     share: float | None = found.play.report.get("waiting_share")
     return share
 

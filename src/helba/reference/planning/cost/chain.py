@@ -1,4 +1,4 @@
-"""Steps that follow one another, and where a refresh has to come between them.
+"""Steps that follow one another, the refreshes between them, and the seconds they take.
 
 A chain starts with all levels; a refresh gives all of them back but takes `REFRESH_LEVELS` itself.
 Greedy cutting, as late as possible, needs the fewest refreshes.
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from helba.reference.planning.cost.calibration import Calibration
 from helba.reference.planning.cost.cost import Cost
+from helba.reference.planning.parameters import Parameters
 
 # What a masked refresh needs left: the scale is adjusted, and two primes remain.
 REFRESH_LEVELS = 2
@@ -98,3 +100,54 @@ def _count_joined(steps: Sequence[Step]) -> int:
         if count and step.starts_fresh and step.state == 0:
             return count
     return len(steps)
+
+
+def _step_seconds(
+    step: Step, *, parameters: Parameters, calibration: Calibration, level: int
+) -> float:
+    """Return the seconds of a step that starts with `level` levels used."""
+    middle = level + max(0, step.cost.levels - 1) / 2.0
+
+    def price(kind: str) -> float:
+        return calibration.seconds(kind, parameters=parameters, level=middle)
+
+    cost = step.cost
+    total = cost.products * (price("multiply") + price("relinearise") + price("rescale"))
+    total += cost.plain_products * (price("multiply_plain") + price("add"))
+    single = cost.rotations
+    for count in step.groups:
+        if count > 1:
+            total += price("hoist") + count * price("rotate_extended") + price("shrink")
+            single -= count
+    return total + max(0, single) * price("rotate")
+
+
+def chain_seconds(
+    chain: Chain,
+    *,
+    parameters: Parameters,
+    calibration: Calibration,
+    refresh: str,
+    start: int,
+    reserved: int = 0,
+) -> float:
+    """Return the seconds of a chain that starts, and after each refresh restarts, at `start`.
+
+    Every operation is priced at the middle of its step's levels: what is done early in a step costs
+    more than predicted, what is done late costs less. Sums of products relinearise once where the
+    prediction counts each, so it errs on the slow side.
+
+    Where a last piece needs fewer levels than there are, it is run on the lowest ones that leave
+    `reserved` for a refresh of its result (`circuits.levels.sink`): quicker.
+    """
+    renewal = calibration.seconds(refresh, parameters=parameters) if chain.refreshes else 0.0
+    total = chain.refreshes * renewal
+    for index, piece in enumerate(chain.pieces):
+        last = index == len(chain.pieces) - 1
+        level = parameters.depth - reserved - levels_of(piece) if last else start
+        for step in piece:
+            total += _step_seconds(
+                step, parameters=parameters, calibration=calibration, level=max(start, level)
+            )
+            level += step.cost.levels
+    return total

@@ -10,7 +10,7 @@ The index of arm a in round t, with A the inverse, w the estimate and beta the r
     quadratic:  <w, x> + (gamma/2) x^T A x
     sqrt:       <w, x> + beta (sqrt(x^T A x + low) + 1/t), the root on [low, high]
 
-and is mapped from [least, greatest] to [0, 1] for the comparison (`bandits.paper`).
+and is mapped from [least, greatest] to [0, 1] for the comparison (`reference.twin.paper`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PaperIndex:
 
 
 def paper_index(settings: Settings, *, terms: BatchTerms, round: int) -> PaperIndex:
-    """Return the numbers of round t = `round`, those of `bandits.paper.PaperTwin`."""
+    """Return the numbers of round t = `round`, those of `reference.twin.paper.PaperTwin`."""
     start = terms.start
     beta = paper_radius(
         settings, round=round, batch_start=start, estimate_error=terms.estimate_error

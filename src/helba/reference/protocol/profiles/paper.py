@@ -143,7 +143,7 @@ class PaperProfile(Profile):
     def test_steps(
         self, engine: Engine, *, growth: EncryptedVector, model: Model, plays: int, round: int
     ) -> JobSteps:
-        """NewComp of trace and threshold, opened; see `bandits.paper.PaperTwin`."""
+        """NewComp of trace and threshold, opened; see `reference.twin.paper.PaperTwin`."""
         settings = self.settings
         ridge, threshold = settings.ridge, settings.trace_threshold
         reach = settings.length**2 * (1.0 / ridge + 1.0 / math.sqrt(ridge)) * plays

@@ -19,8 +19,8 @@ from helba.errors import HelbaError, OutOfRange, RunFailed
 from helba.reference.engine import EncryptedVector, Engine, ReencryptionKey
 from helba.reference.planning.bounds.flooding import bit_budget
 from helba.reference.protocol.deployment import Deployment
+from helba.reference.protocol.profiles.choice import profile_of
 from helba.reference.protocol.profiles.profile import Held, Model, Statistics
-from helba.reference.protocol.profiles.profiles import profile_of
 from helba.reference.protocol.serving.directory import Directory
 from helba.reference.protocol.serving.growth import Growth, GrowthTests
 from helba.reference.protocol.serving.ledger import Ledger

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from helba.errors import DamagedData, InvalidInput, RunFailed
 from helba.reference.protocol.deployment import Deployment
-from helba.reference.protocol.profiles.profiles import profile_of
+from helba.reference.protocol.profiles.choice import profile_of
 from helba.reference.protocol.wire.frame import frame, unframe
 from helba.reference.protocol.wire.lengths import HEAD_BYTES, WORKS, message_lengths
 from helba.reference.protocol.wire.messages import (

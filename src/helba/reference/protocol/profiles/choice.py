@@ -1,4 +1,4 @@
-"""Which profile a deployment has."""
+"""The choice of a deployment's profile."""
 
 from __future__ import annotations
 

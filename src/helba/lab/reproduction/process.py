@@ -68,7 +68,7 @@ def _end(process: Any) -> None:
 
 
 def _work(sender: Connection, unit: Unit) -> None:
-    """What the process does: the work, its lines and its end sent to the parent."""
+    """Do the work in the process, and send its lines and its end to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
