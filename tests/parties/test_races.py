@@ -16,6 +16,7 @@ from helba.learning.plan import SharesPlan
 from helba.opener.opener import MOST_TASKS
 from helba.protocol.message import Answer, Receipt, Refusal
 from helba.server.asks import MOST_ASKING
+from helba.server.server import PATIENCE
 from tests.parties.cheating import altering, deliver_flight
 from tests.parties.world import (
     SERVER,
@@ -927,3 +928,32 @@ def test_helper_without_keys_at_the_server_is_asked_for_nothing():
     world.report(world.users[0], [0.1, 0.2], 0.5)
     world.settle()
     assert not any(each.to == stranger.id for each in world.log)
+
+
+@pytest.mark.parametrize("kind", ["Tables", "Verdict"])
+def test_verdict_that_is_lost_is_asked_for_again_and_uses_up_no_other(kind):
+    world = make_world("authority", growth=100.0)
+    world.rules.append(lose(kind, subject="fold"))
+    world.report(world.users[0], [0.3, 0.3], 0.5)
+    world.settle()
+    assert len(world.server.state.rows) == 1
+    world.now += PATIENCE
+    world.settle()
+    assert world.server.state.rows == {}
+    assert world.status().abandoned == 0
+    assert set(world.helper.opener.state.verdicts.values()) == {1}
+    assert world.helper.opener.state.bits_returned == 1
+    world.check_sums()
+
+
+def test_tables_are_sent_again_once():
+    world = make_world("authority", growth=100.0)
+    world.rules.append(lose("Verdict", subject="fold", times=2))
+    world.report(world.users[0], [0.3, 0.3], 0.5)
+    world.settle()
+    for abandoned in (0, 1):
+        world.now += PATIENCE
+        world.settle()
+        assert world.status().abandoned == abandoned
+    world.check_sums()
+    assert set(world.helper.opener.state.verdicts.values()) == {2}

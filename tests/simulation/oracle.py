@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,8 +69,9 @@ class AskMade:
 class Ledger:
     """Reports and models, followed by what was stored."""
 
-    def __init__(self, plan: SharesPlan) -> None:
+    def __init__(self, plan: SharesPlan, *, count_verdicts: Callable[[bytes], int]) -> None:
         self.plan = plan
+        self.count_verdicts = count_verdicts  # that the opener has begun on a box, as it stored
         self.once = Once()
         self.reports: dict[bytes, tuple[Any, float]] = {}
         self.acknowledged: set[bytes] = set()
@@ -108,9 +109,9 @@ class Ledger:
             require(set(change.names) <= self.stored, "a report is folded that was not stored")
             self.growth |= dict.fromkeys(change.names)
         elif isinstance(change, Dropped):
-            judged = self.verdicts[self.boxes.get(change.name, b"")]
-            lost = change.name in self.wild or judged >= MOST_VERDICTS
-            require(lost, "a report in range is dropped")
+            begun = self.count_verdicts(self.boxes.get(change.name, b""))
+            used_up = change.name in self.wild or begun >= MOST_VERDICTS
+            require(used_up, "a report in range is dropped")
             self.dropped.add(change.name)
         elif isinstance(change, Tested):
             require(not (self.taken and change.cleared), "a test beside an update says something")
@@ -139,6 +140,8 @@ class Ledger:
         """Count a verdict that an opener gave away."""
         self.verdicts[box] += 1
         require(self.verdicts[box] <= MOST_VERDICTS, "a box is judged too often")
+        counted = self.count_verdicts(box)
+        require(counted >= self.verdicts[box], "a verdict is sent before it is counted")
 
     def is_due(self, names: Iterable[bytes], *, sure: bool) -> bool:
         """Whether these reports beyond the model make an update due: for `sure`, or perhaps."""

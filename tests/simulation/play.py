@@ -14,30 +14,34 @@ import traceback
 from collections.abc import Iterator
 from contextlib import nullcontext
 from multiprocessing import get_context
-from typing import Any
 
 from tests.simulation.planted import BUGS, planted
 from tests.simulation.scenario import FAILURES, Scenario, draw_scenario, shrink
 from tests.simulation.simulation import Simulation
 
+REASON = 40  # characters of what is wrong that a smaller scenario has to share
 CHUNK = 25  # scenarios that a process plays at a time
 
 
-def play(scenario: Scenario) -> tuple[int, str]:
+def play(scenario: Scenario, *, bug: str = "") -> tuple[int, str]:
     """How many messages were delivered, and what is wrong, if anything is."""
-    simulation = Simulation(scenario)
+    messages = 0
     try:
-        simulation.play()
+        with planted(bug) if bug else nullcontext():
+            simulation = Simulation(scenario)
+            try:
+                simulation.play()
+            finally:
+                messages = simulation.messages
     except Exception as error:
-        return simulation.messages, f"{type(error).__name__}: {error}"
-    return simulation.messages, ""
+        return messages, f"{type(error).__name__}: {error}"
+    return messages, ""
 
 
 def play_chunk(told: tuple[int, str]) -> list[tuple[int, int, str]]:
     """The same for the seeds of a chunk."""
     first, bug = told
-    with planted(bug) if bug else nullcontext():
-        return [(seed, *play(draw_scenario(seed))) for seed in range(first, first + CHUNK)]
+    return [(seed, *play(draw_scenario(seed), bug=bug)) for seed in range(first, first + CHUNK)]
 
 
 def play_seeds(first: int, *, workers: int, bug: str = "") -> Iterator[tuple[int, int, str]]:
@@ -100,15 +104,16 @@ def replay(told: str, *, bug: str) -> int:
 
 
 def report(scenario: Scenario, *, bug: str, keep: bool) -> int:
-    """Make a failing scenario smaller, print it, and keep it if that is wanted."""
+    """Make a failing scenario smaller, print it, and keep it if that is wanted and no plant."""
+    wrong = play(scenario, bug=bug)[1]
 
-    def fails(candidate: Scenario) -> Any:
-        return play(candidate)[1]
+    def fails(candidate: Scenario) -> bool:
+        return play(candidate, bug=bug)[1][:REASON] == wrong[:REASON]
 
-    with planted(bug) if bug else nullcontext():
-        small = shrink(scenario, fails)
-        print(f"{fails(small)}\nreplay it: python -m tests.simulation --replay '{small.dump()}'")
-    if keep:
+    small = shrink(scenario, fails)
+    plant = f"--plant '{bug}' " if bug else ""
+    print(f"{wrong}\nreplay it: python -m tests.simulation {plant}--replay '{small.dump()}'")
+    if keep and not bug:
         with FAILURES.open("a") as file:
             file.write(small.dump() + "\n")
     return 1

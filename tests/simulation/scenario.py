@@ -16,6 +16,7 @@ FAILURES = Path(__file__).with_name("failures.jsonl")
 # A wild ask or report is that of a user who does not follow the protocol: it is out of range, or
 # its box cannot be opened.
 KINDS = ("ask", "report", "wild ask", "wild report", "wait", "crash", "worker", "cut")
+WEIGHTS = (12, 20, 1, 2, 10, 4, 2, 2)
 PARTIES = ("server", "opener", "user")
 
 
@@ -66,7 +67,7 @@ class Scenario:
 
 def draw_scenario(seed: int) -> Scenario:
     """The scenario of a seed."""
-    luck = Random(seed)
+    luck = Random(f"scenario {seed}")
     faults = Faults(
         lose=luck.choice((0.0, 0.02, 0.1)),
         repeat=luck.choice((0.0, 0.05, 0.2)),
@@ -76,8 +77,9 @@ def draw_scenario(seed: int) -> Scenario:
     )
     users = luck.randint(1, 3)
     operations = []
-    for _ in range(luck.randint(2, 7)):
-        kind = luck.choices(KINDS, weights=(12, 20, 1, 2, 10, 4, 2, 2))[0]
+    long = luck.random() < 0.1  # several updates, and faults that follow on each other
+    for _ in range(luck.randint(15, 40) if long else luck.randint(2, 7)):
+        kind = luck.choices(KINDS, weights=WEIGHTS)[0]
         actor: int | str = luck.randrange(users)
         if kind == "crash":
             actor = luck.choice(PARTIES)

@@ -2,8 +2,9 @@
 
 Messages cross as bytes; the network loses, repeats, delays and truncates them, and links are cut. A
 party crashes at a message: before what it brought about was stored, after that and before anything
-was sent, or in the middle of sending. It comes back later from what was stored, as bytes. Rings and
-garbling are the simulator's; with `garbling="real"` circuits are garbled as in earnest.
+was sent, or in the middle of sending. It comes back later from what was stored: the server from
+bytes, the others from the changes that they stored. Rings and garbling are the simulator's; with
+`garbling="real"` circuits are garbled as in earnest.
 
 Everything follows from the scenario: the clock is a number, events stand in a heap, and parties
 draw their bytes from its seed. (What libsodium draws for itself differs; nothing depends on
@@ -29,20 +30,24 @@ from helba.errors import DamagedData
 from helba.garbling import EvaluatorSession, GarblerSession
 from helba.opener.opener import OpenerParty
 from helba.opener.state import Noted, OpenerState, VerdictsBegun
-from helba.protocol.box import BOX_BYTES
+from helba.protocol.box import BOX_BYTES, open_box
 from helba.protocol.codec import Codec
 from helba.protocol.deployment import SharesDeployment
 from helba.protocol.effects import AUTHORITY, SERVER, Effects, Envelope
 from helba.protocol.message import (
     ID_BYTES,
+    Abort,
     Answer,
     Ask,
+    Colours,
     Enrol,
     Message,
     Receipt,
     Refusal,
     Report,
     Shared,
+    Tables,
+    Verdict,
 )
 from helba.ring import PublicKey
 from helba.ring.ring import Ring
@@ -62,7 +67,7 @@ from tests.parties.world import (
     status_of,
     unanswered,
 )
-from tests.simulation.oracle import AskMade, Ledger, require
+from tests.simulation.oracle import MOST_VERDICTS, AskMade, Ledger, require
 from tests.simulation.scenario import Operation, Scenario
 
 PATIENCE = 5.0  # of the server with openers
@@ -148,9 +153,9 @@ class Simulation:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.luck = Random(scenario.seed)
+        self.luck = Random(f"faults {scenario.seed}")
         self.numbers = np.random.default_rng(scenario.seed)
-        self.draw = Random(scenario.seed + 1).randbytes
+        self.draw = Random(f"bytes {scenario.seed}").randbytes
         self.now = 0.0
         self.messages = 0
         self.faulty = True
@@ -158,11 +163,12 @@ class Simulation:
         self.starts = 0  # of the server
         self.boxes: dict[bytes, tuple[bytes, ...]] = {}
         self.tabled: set[bytes] = set()
+        self.sent: dict[tuple[type, bytes], bytes] = {}
         self.begun: dict[bytes, int] = {}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         plain = _deploy(scenario.opener, scenario.schedule)
-        self.ledger = Ledger(plain.plan)
+        self.ledger = Ledger(plain.plan, count_verdicts=self._count_verdicts)
         self.deployment = RecordedDeployment(
             plan=plain.plan,
             engine=plain.engine,
@@ -308,7 +314,7 @@ class Simulation:
         waiting = any(not member.up or member.unsettled() for member in self.members.values())
         flying = any(action is not None for _, _, action in self._events if action != self._tick)
         due = self.ledger.is_due(self.ledger.growth, sure=True)
-        return not (waiting or flying or due)
+        return not (waiting or flying or due or self.ledger.taken)
 
     def _describe(self) -> str:
         server = "down" if self.server is None else repr(status_of(self.server))
@@ -331,6 +337,13 @@ class Simulation:
         if name in member.stored_user.rounds:
             self.ledger.asked[name] = asked
             self.ledger.owners[name] = member.id
+        self._watch_seed(ask.features, kind="ask", name=name)
+
+    def _watch_seed(self, body: Any, *, kind: str, name: bytes) -> None:
+        if isinstance(body, Shared) and name not in self.ledger.wild:
+            key, origin = self.authority.private_sealing_key, self.deployment.origin
+            opened = open_box(body.box, key=key, kind=kind, deployment=origin)
+            self.ledger.once.use("pad", opened.seed)
 
     def _report(self, member: Member, *, wild: bool) -> None:
         if not member.up or member.user is None:
@@ -348,6 +361,7 @@ class Simulation:
             self.ledger.owners[name] = member.id
             if isinstance(report.report, Shared):
                 self.ledger.boxes[name] = report.report.box
+        self._watch_seed(report.report, kind="report", name=name)
 
     def _make_wild(self, message: Any) -> Any:
         """The message of a user who does not follow the protocol."""
@@ -501,15 +515,18 @@ class Simulation:
 
     def _send(self, party: Member | Authority | None, envelope: Envelope) -> None:
         message = envelope.message
-        self._watch(message, party)
+        self._watch(message)
         if isinstance(party, Member):
             self._post(party, message, to=envelope.to)
             return
         if isinstance(message, Refusal):
             known = "not enrolled" in message.reason and envelope.to in self.stored.members
             require(not known, "a member is forgotten")
-            good = message.later or message.name in self.ledger.wild
-            require(good, f"a good message is refused: {message.reason}")
+            early = message.later and "not enrolled" in message.reason
+            require(
+                early or message.name in self.ledger.wild,
+                f"a good message is refused: {message.reason}",
+            )
         if isinstance(message, FOR_USERS):
             owner = self.ledger.owners.get(message.name, envelope.to)
             require(envelope.to == owner, "a message goes to another user")
@@ -518,29 +535,38 @@ class Simulation:
         sender = SERVER if party is None else AUTHORITY
         self._carry(self.codec.encode(message), sender=sender, to=envelope.to)
 
-    def _check_counted(self, box: bytes, *, member: Member) -> None:
-        counted = member.stored_opener.verdicts.get(hashlib.blake2b(box, digest_size=16).digest())
-        told = self.ledger.verdicts[box]
-        require((counted or 0) >= told, "a verdict is sent before it is counted")
+    def _count_verdicts(self, box: bytes) -> int:
+        """How many verdicts on a box the opener has begun, as it is stored."""
+        name = hashlib.blake2b(box, digest_size=16).digest()
+        return self.helper.stored_opener.verdicts.get(name, 0)
 
-    def _watch(self, message: Message, party: Member | Authority | None) -> None:
+    def _is_again(self, message: Tables | Verdict | Colours | Abort) -> bool:
+        """Whether the same was sent before, to the letter, which it may be."""
+        key, data = (type(message), message.task), self.codec.encode(message)
+        before, self.sent[key] = self.sent.get(key), data
+        fresh = before is None or isinstance(message, Abort)
+        require(fresh or before == data, "a message of a task is made twice")
+        return before == data
+
+    def _watch(self, message: Message) -> None:
         once, kind = self.ledger.once, type(message).__name__
+        if isinstance(message, Tables | Verdict | Colours | Abort) and self._is_again(message):
+            return
         if kind in ("PadTask", "CompareTask", "ReopenTask"):
             begun = self.begun.setdefault(message.task, self.starts)
             require(begun == self.starts, "a conversation outlives its server")
         if kind == "PadTask":
             self.boxes[message.task] = message.boxes
+            if message.work.subject == "fold" and len(message.boxes) > 1:
+                begun = max(map(self._count_verdicts, message.boxes))
+                require(begun < MOST_VERDICTS - 1, "a report's last verdict is one with others")
         elif kind == "Pads" and message.signs:
             once.use("seed of signs", message.signs)
-        elif kind in ("Verdict", "Colours"):
-            once.use("task", message.task)
         out_of_range = kind == "Abort" and message.refused and "judged" not in message.reason
         if kind in ("Verdict", "Colours") or out_of_range:
             boxes = self.boxes.get(message.task, ()) if message.task in self.tabled else ()
             for box in boxes if len(boxes) > 1 or kind == "Verdict" else ():
                 self.ledger.judge_box(box)
-                assert isinstance(party, Member)
-                self._check_counted(box, member=party)
         if kind == "Transfer":
             once.use("nonce", message.transfer.nonce)
             once.use("opening", message.transfer.name)

@@ -37,7 +37,8 @@ def test_scenario_that_once_failed_holds(scenario):
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bug_is_found(bug):
     found = (wrong for _, _, wrong in play_seeds(0, workers=1, bug=bug))
-    assert any(next(found) for _ in range(SOON))
+    told = (next(found) for _ in range(SOON))
+    assert any(wrong.startswith("Broken") for wrong in told)
 
 
 @pytest.mark.parametrize("seed", [3, 5])
@@ -94,7 +95,16 @@ class Machine(RuleBasedStateMachine):
     def do(self, kind, actor, seconds=0.0):
         operation = Operation(kind=kind, actor=actor, seconds=seconds)
         self.operations.append(operation)
-        self.simulation.do(operation)
+        self.play(lambda: self.simulation.do(operation))
+
+    def play(self, part):
+        """Play a part; a failure is printed as a scenario."""
+        try:
+            part()
+        except Exception:
+            told = vars(self.simulation.scenario) | {"operations": tuple(self.operations)}
+            print(Scenario(**told).dump())
+            raise
 
     @rule(user=st.integers(0, 1))
     def ask(self, user):
@@ -103,6 +113,10 @@ class Machine(RuleBasedStateMachine):
     @rule(user=st.integers(0, 1))
     def report(self, user):
         self.do("report", user)
+
+    @rule(user=st.integers(0, 1), what=st.sampled_from(["wild ask", "wild report"]))
+    def go_wild(self, user, what):
+        self.do(what, user)
 
     @rule(seconds=st.sampled_from([0.01, 0.3, 4.0]))
     def wait(self, seconds):
@@ -123,12 +137,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self):
         if not hasattr(self, "simulation"):
             return
-        try:
-            self.simulation.finish()
-        except AssertionError:
-            told = vars(self.simulation.scenario) | {"operations": tuple(self.operations)}
-            print(Scenario(**told).dump())
-            raise
+        self.play(self.simulation.finish)
 
 
 class TestMachine(Machine.TestCase):

@@ -21,14 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from helba.errors import (
-    DamagedData,
-    EngineError,
-    InvalidInput,
-    NoRoom,
-    Refused,
-    SessionSpent,
-)
+from helba.errors import DamagedData, EngineError, InvalidInput, NoRoom, Refused, SessionSpent
 from helba.garbling.base_transfer import BaseReceiver, send_seeds
 from helba.garbling.circuits.circuit import Bits, Circuit, Shares
 from helba.garbling.confidential import Confidential, ProcessBound

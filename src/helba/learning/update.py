@@ -18,13 +18,7 @@ from helba.garbling import Circuit, build_ranges_check
 from helba.learning.exchange import Compare, Exchange, Reopen, Stack, Steps, Target
 from helba.learning.layout import Arrangement, MatrixProduct, symmetrising_moves
 from helba.learning.model_check import ModelCheck
-from helba.learning.plan import (
-    INVERSE_SCALE,
-    NOISE_FACTOR,
-    TEST_SCALE,
-    Batch,
-    SharesPlan,
-)
+from helba.learning.plan import INVERSE_SCALE, NOISE_FACTOR, TEST_SCALE, Batch, SharesPlan
 from helba.learning.update_certificate import ROOM
 from helba.learning.update_plan import UpdatePlan
 from helba.ring import Ciphertext, Ring

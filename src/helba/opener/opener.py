@@ -92,6 +92,7 @@ class OpenerParty:
         self._session: EvaluatorSession | None = None
         self._accepted: OrderedDict[bytes, Acceptance | None] = OrderedDict()  # the last one, whole
         self._tasks: OrderedDict[bytes, _Task] = OrderedDict()
+        self._answered: OrderedDict[bytes, Message | None] = OrderedDict()  # the ends of tasks
         self.colours: dict[bytes, Bits] = {}
 
     def __repr__(self) -> str:
@@ -103,7 +104,10 @@ class OpenerParty:
             return Effects()
         if isinstance(message, Offer):
             reply: Message | None = self._accept(message)
+        elif isinstance(message, Tables) and message.task in self._answered:
+            reply = self._answered[message.task]  # it was lost: the same again tells nothing new
         elif isinstance(message, PadTask | ReopenTask | CompareTask | Tables):
+            ends = isinstance(message, Tables) and message.task in self._tasks
             try:
                 reply = self._work(message)
             except HelbaError as error:
@@ -115,6 +119,10 @@ class OpenerParty:
                     refused=isinstance(error, Refused),
                     unknown=isinstance(error, _UnknownSession),
                 )
+            if ends:
+                self._answered[message.task] = reply
+                while len(self._answered) > MOST_TASKS:
+                    self._answered.popitem(last=False)
         else:
             raise InvalidInput("message", type(message).__name__, "one for an opener")
         if reply is not None:
@@ -137,6 +145,7 @@ class OpenerParty:
             return None
         self._session = session
         self._tasks.clear()
+        self._answered.clear()
         for earlier in self._accepted:
             self._accepted[earlier] = None
         self._accepted[name] = Acceptance(answer=answer)

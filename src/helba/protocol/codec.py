@@ -17,13 +17,7 @@ from functools import partial
 from typing import Any, get_args
 
 from helba.errors import DamagedData, HelbaError
-from helba.garbling import (
-    ReturnedMessage,
-    SetupAnswer,
-    SetupOffer,
-    TablesMessage,
-    TransferMessage,
-)
+from helba.garbling import ReturnedMessage, SetupAnswer, SetupOffer, TablesMessage, TransferMessage
 from helba.garbling.circuits.argmax import name_bits
 from helba.learning.update import TestTerms
 from helba.learning.update_certificate import UpdateTerms

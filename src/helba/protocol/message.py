@@ -18,13 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from helba.garbling import (
-    ReturnedMessage,
-    SetupAnswer,
-    SetupOffer,
-    TablesMessage,
-    TransferMessage,
-)
+from helba.garbling import ReturnedMessage, SetupAnswer, SetupOffer, TablesMessage, TransferMessage
 from helba.garbling.circuits.circuit import Bits
 from helba.learning.update import TestTerms
 from helba.learning.update_certificate import UpdateTerms

@@ -23,27 +23,15 @@ as shares), `wire` (bytes), and two backends behind `backend`: `ckks`, which is 
 
 from __future__ import annotations
 
-from helba.ring.ciphertext import Ciphertext, describe_share
-from helba.ring.key import (
-    BACKENDS,
-    EvaluationKey,
-    PublicKey,
-    Recipient,
-    ReencryptionKey,
-)
+from helba.ring.ciphertext import Ciphertext
+from helba.ring.key import EvaluationKey, PublicKey, Recipient
 from helba.ring.noise import DEVIATIONS, Bound
-from helba.ring.parameters import (
-    PRIMES,
-    RingParameters,
-    choose_parameters,
-    insecure_parameters,
-)
+from helba.ring.parameters import PRIMES, RingParameters, choose_parameters, insecure_parameters
 from helba.ring.ring import Ring
 from helba.ring.sharing.rearrangement import Move, Rearrangement
 from helba.ring.sharing.share import Mask, Opening, Share
 
 __all__ = [
-    "BACKENDS",
     "DEVIATIONS",
     "PRIMES",
     "Bound",
@@ -55,11 +43,9 @@ __all__ = [
     "PublicKey",
     "Rearrangement",
     "Recipient",
-    "ReencryptionKey",
     "Ring",
     "RingParameters",
     "Share",
     "choose_parameters",
-    "describe_share",
     "insecure_parameters",
 ]

@@ -24,12 +24,7 @@ from numpy.typing import NDArray
 
 from helba.errors import DamagedData
 from helba.ring.backend import KEY_ID_BYTES, Backend
-from helba.ring.noise import (
-    encryption_noise,
-    reencryption_noise,
-    rounding_noise,
-    switching_noise,
-)
+from helba.ring.noise import encryption_noise, reencryption_noise, rounding_noise, switching_noise
 from helba.ring.parameters import RingParameters
 from helba.ring.sharing.integer import Integers, Places, Residues, largest_of, residues_of
 

@@ -25,14 +25,7 @@ from typing import Any
 from helba.errors import DamagedData, InvalidInput, OutOfRange
 from helba.ring.backend import KEY_ID_BYTES, Backend
 from helba.ring.ciphertext import Ciphertext
-from helba.ring.key import (
-    BACKENDS,
-    EvaluationKey,
-    Key,
-    PublicKey,
-    ReencryptionKey,
-    find_backend,
-)
+from helba.ring.key import BACKENDS, EvaluationKey, Key, PublicKey, ReencryptionKey, find_backend
 from helba.ring.noise import Bound
 from helba.ring.parameters import PRIMES, RingParameters
 from helba.ring.sharing.packing import pack_rows, packed_bytes, unpack_rows

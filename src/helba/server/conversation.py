@@ -65,6 +65,7 @@ class Conversation:
     masks: list[Mask] = field(default_factory=list, repr=False)
     shares: tuple[Any, ...] = field(default=(), repr=False)
     garbled: Garbled | None = field(default=None, repr=False)
+    tables: Tables | None = field(default=None, repr=False)
     finished: bool = False
     result: Any = field(default=None, repr=False)
     reason: str = ""
@@ -182,10 +183,17 @@ class Conversations:
         self._continue(found, message)
 
     def expire(self, *, now: float) -> None:
-        """Give up what has waited too long for an opener."""
+        """Give up what has waited too long for an opener; tables are sent once more before that.
+
+        A verdict is worth it: there are few on a report.
+        """
         self._offers = {k: v for k, v in self._offers.items() if v[-1] > now}
         for found in [each for each in self._open.values() if each.deadline <= now]:
-            self._give_up(found, reason="the opener was silent for too long")
+            if found.tables is None:
+                self._give_up(found, reason="the opener was silent for too long")
+            else:
+                self.transition.send(found.tables, to=found.opener)
+                found.tables, found.deadline = None, now + self._patience
 
     def _give_up(self, found: Conversation, *, reason: str, refused: bool = False) -> None:
         del self._open[found.name]
@@ -304,6 +312,7 @@ class Conversations:
         tables = Tables(task=found.name, work=found.work, told=told, tables=garbled.tables)
         if found.work.subject == "fold":
             self.transition.commit(Judged(names=found.subject))
+        found.tables = tables
         self.transition.send(tables, to=found.opener)
         if comparison.circuit.returned_outputs.size:
             found.expects = Verdict

@@ -8,13 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from helba.errors import (
-    Interrupted,
-    InvalidInput,
-    require_at_least,
-    require_choice,
-    require_whole,
-)
+from helba.errors import Interrupted, InvalidInput, require_at_least, require_choice, require_whole
 from helba.lab.algorithm import ALGORITHMS
 from helba.lab.comparison.store import Store
 from helba.lab.comparison.tuning import MOST_SEED, SEED_OFFSET, tune_radius, tuning_jobs

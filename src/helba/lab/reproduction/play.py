@@ -13,13 +13,7 @@ from typing import Any
 from helba.bandits.policy import Policy
 from helba.errors import InvalidInput, require_whole
 from helba.lab.play.encrypted import EncryptedPlay, make_play, plan_play
-from helba.lab.play.single import (
-    KEYS,
-    REFRESH,
-    SECURITY,
-    SingleRequest,
-    SingleRun,
-)
+from helba.lab.play.single import KEYS, REFRESH, SECURITY, SingleRequest, SingleRun
 from helba.lab.progress import Progress
 from helba.lab.report import strict
 from helba.lab.runner import Outcome, Row, policy_for, run_repetition, settings_for

@@ -20,13 +20,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import ArrayLike
 
-from helba.errors import (
-    InvalidInput,
-    LevelsExhausted,
-    MissingKey,
-    WrongVector,
-    require_whole,
-)
+from helba.errors import InvalidInput, LevelsExhausted, MissingKey, WrongVector, require_whole
 from helba.reference.engine.exchanges.masking import Masking
 from helba.reference.engine.keys import SecretKey
 from helba.reference.engine.primitives import Array

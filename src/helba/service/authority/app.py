@@ -35,12 +35,7 @@ from helba.reference.protocol.wire.messages import ID_BYTES
 from helba.service.authority.courier import Courier
 from helba.service.authority.enroller import Enroller
 from helba.service.authority.metric import AuthorityMetrics
-from helba.service.failure import (
-    Forbidden,
-    NotFound,
-    Unauthorized,
-    add_failure_handlers,
-)
+from helba.service.failure import Forbidden, NotFound, Unauthorized, add_failure_handlers
 from helba.service.front import ServiceHeaders, address_of, read_binary
 from helba.service.limit import BytesInFlight, OneCopy, RateLimiter
 from helba.service.log import RequestLog

@@ -23,12 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from helba.errors import (
-    InvalidInput,
-    require_at_least,
-    require_choice,
-    require_positive,
-)
+from helba.errors import InvalidInput, require_at_least, require_choice, require_positive
 from helba.reference.planning.layout.matrix import require_square
 from helba.reference.planning.layout.score import ScoreLayout
 
