@@ -19,6 +19,8 @@ from helba.problems.toy import Toy
 from helba.reference.engine import EncryptedVector, KeySet
 from helba.reference.engine.vector import Body
 from helba.reference.numerics.argmax import argmax_tolerance
+from helba.reference.planning.bounds.precision import root_noise
+from helba.reference.planning.layout.root_packing import root_scale
 from helba.reference.planning.parameters import insecure_parameters
 from helba.reference.planning.plan import Plan
 from helba.reference.planning.planner import make_plan
@@ -31,6 +33,7 @@ from helba.reference.protocol.user import Recommendation, User
 from helba.reference.protocol.wire.codec import MAGIC, VERSION, Codec
 from helba.reference.protocol.wire.frame import frame, frame_bytes
 from helba.reference.protocol.wire.messages import Message, TaskReply, head_of
+from helba.reference.twin.ciphertext_bound import ROOT_SHARE
 from helba.reference.twin.radius import quadratic_range
 from helba.reference.twin.terms import BatchTerms
 
@@ -262,19 +265,37 @@ def index_of(
     settings, weights = deployment.settings, terms.weights(deployment.settings)
     V, g = history.design(terms.samples), history.response(terms.samples)
     z = np.einsum("ki,ij,kj->k", contexts, np.linalg.inv(V), contexts)
-    index = contexts @ np.linalg.solve(V, g) + weights.gamma / 2.0 * z
-    scale = quadratic_range(
-        settings,
-        contexts,
-        radius=weights.certain_radius,
-        gamma=weights.gamma,
-        residual=terms.residual,
-    )
+    mean, error = contexts @ np.linalg.solve(V, g), terms.estimate_error * math.sqrt(z.max())
+    if settings.bonus == "sqrt":
+        bonus, scale, missed = _root_bonus(deployment, contexts, terms=terms, z=z)
+    else:
+        bonus, missed = weights.gamma / 2.0 * z, weights.gamma / 2.0 * terms.residual * z.max()
+        scale = quadratic_range(
+            settings,
+            contexts,
+            radius=weights.certain_radius,
+            gamma=weights.gamma,
+            residual=terms.residual,
+        )
     tolerance = (scale or 1.0) * _relative_tolerance(deployment.fingerprint, deployment)
-    error = terms.estimate_error * math.sqrt(z.max()) + weights.gamma / 2.0 * terms.residual * (
-        z.max()
-    )
-    return index, tolerance + 2.0 * error
+    return mean + bonus, tolerance + 2.0 * (error + missed)
+
+
+def _root_bonus(
+    deployment: Deployment, contexts: Array, *, terms: BatchTerms, z: Array
+) -> tuple[Array, float, float]:
+    """The exact bonus of every arm, the range of the index, and how far a bonus may be missed."""
+    settings, e = deployment.settings, terms.residual
+    scale = root_scale(settings, terms=terms)
+    longest = float(np.linalg.norm(contexts, axis=1).max())
+    weight = terms.weights(settings).radius / math.sqrt(1.0 - e)
+    floor = scale.top * longest**2 / scale.rounds
+    # |z' - z| <= e z, and the sum of the two roots is at least 2 sqrt((1 - e) z)
+    drift = e * math.sqrt(z.max() / (1.0 - e)) / 2.0
+    missed = weight * (ROOT_SHARE * math.sqrt(floor) + drift)
+    noise = root_noise(settings, slots=deployment.scores.slots, parameters=deployment.parameters)
+    reach = longest * scale.kappa
+    return weight * np.sqrt(z + floor), reach, missed + reach * noise
 
 
 _tolerances: dict[str, float] = {}
@@ -342,12 +363,12 @@ def with_settings(authority: Authority, **changes: Any) -> Authority:
 
 
 def forge_share(
-    table: Table, task: bytes, *, how: str, spare: bytes | None = None, shift: float = 1.0
+    table: Table, task: bytes, *, how: str, spare: bytes | None = None, shift: float | Array = 1.0
 ) -> bytes:
     """A share that answers this refresh wrongly, but rightly encrypted and named.
 
-    "zeros" and "random" encrypt other numbers, "shifted" adds `shift` to the right ones, and
-    "another" is the share in `spare`, the reply to another refresh.
+    "zeros" and "random" encrypt other numbers, "shifted" adds `shift` to the right ones, one for
+    all slots or one for each, and "another" is the share in `spare`, the reply to another refresh.
     """
     engine, own = table.user._engine, table.user._own
     request = own.request_from_bytes(table.decode(task).parts[0])
@@ -357,7 +378,7 @@ def forge_share(
         assert spare is not None
         payload = engine.reply_from_bytes(table.decode(spare).parts[0]).payload
     else:
-        numbers = {"zeros": 0.0, "shifted": shift}.get(how)
+        numbers: float | Array | None = {"zeros": 0.0, "shifted": shift}.get(how)
         generator = np.random.default_rng(0)
         values = (
             generator.uniform(-1, 1, request.slots)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helba.problems.toy import Toy
 from helba.reference.planning.bounds.precision import trace_reach
 from helba.reference.planning.request import PlanRequest
 from helba.reference.protocol.bandit import ReferenceBandit
@@ -22,6 +21,8 @@ from tests.reference.protocol.parties import (
     draw_contexts,
     forge_share,
     plan_of,
+    play_toy,
+    require_arm,
     require_model,
 )
 from tests.reference.protocol.talking import (
@@ -48,11 +49,17 @@ def test_cut_rounds_and_updates_take_the_refreshes_of_the_plan(
     plan, table = plan_of(request_), open_table(scheme, request=request_)
     assert plan.refreshes_per_round > 0
     history, generator = History(table.settings), np.random.default_rng(2)
-    updates = as_planned = 0
+    updates = as_planned = certain = taken = 0
     for number in range(1, (8 if scheme == "simulate" else 3) + 1):
         contexts = draw_contexts(generator, table.settings)
+        terms = table.server.terms
         played = table.play(contexts)
-        assert 0 < table.rounds_helped <= number * plan.refreshes_per_round
+        taken = taken or table.rounds_helped
+        # a plan renews all that a root has at hand; each round takes as many, whatever its data
+        assert table.rounds_helped == number * taken
+        certain += require_arm(
+            table.deployment, contexts, arm=played.arm, terms=terms, history=history
+        )
         table.send_bit(played)
         x, reward = contexts[played.arm], float(generator.uniform(-1, 1))
         history.add(x, reward)
@@ -68,6 +75,8 @@ def test_cut_rounds_and_updates_take_the_refreshes_of_the_plan(
     assert table.server.updates == updates >= 1
     assert table.server.rejected == 0
     assert as_planned >= 1
+    assert plan.refreshes_per_round / 2 < taken <= plan.refreshes_per_round
+    assert certain >= number // 2
 
 
 def newton_steps(table: TalkingTable) -> int:
@@ -86,12 +95,9 @@ def test_cut_run_is_played_where_data_arrives_switched(scheme: str) -> None:
     authority = authority_of(replace(CUT_TOY, keys="switched"), scheme=scheme)
     bandit = ReferenceBandit(authority.deployment.settings, authority=authority)
     rounds = 6 if scheme == "simulate" else 3
-    for number, each in enumerate(Toy(seed=0).rounds(rounds)):
-        if number == 2:
-            bandit.rotate_keys()
-        arm = bandit.select(each.contexts)
-        bandit.update(each.contexts[arm], float(each.rewards[arm]))
+    _, certain = play_toy(bandit, rounds=rounds, rotate_after=2)
     status = bandit.server.status()
+    assert certain
     assert (status.samples, status.rejected) == (rounds, 0)
     assert bandit.updates >= 1
 
@@ -166,6 +172,7 @@ def test_user_who_is_revoked_takes_its_waiting_rounds_along() -> None:
 # -- wrong shares in a round
 
 WAYS = ("random", "zeros", "shifted")
+SCORES_LEFT = 4  # renewals of a round from that of its scores on; three are the sign's
 
 
 @pytest.mark.parametrize(
@@ -216,6 +223,30 @@ def test_wrong_share_in_a_round_changes_its_own_answer_alone(
     assert table.play(ARMS).arm == honest.arm
     table.learn([0.3, 0.3], 0.2)
     assert table.server.rejected == 0
+
+
+@both
+def test_shifted_share_of_the_scores_does_change_the_own_answer(scheme: str) -> None:
+    """The control: a wrong share that stays within all ranges decides the round it is for."""
+    table = open_table(scheme)
+    bob = table.new_user()
+    for context in ([0.5, -0.2], [0.4, 0.8]):
+        table.learn(context, 0.3)
+    honest = table.play(ARMS)
+    per_round = table.rounds_helped // 3
+    assert table.server.receive(table.ask(ARMS, user=bob)) == ()
+    replies, left = table.server.receive(table.ask(ARMS)), per_round
+    # the scores alternate in the slots, and are renewed once more before the sign is
+    tip = np.where(np.arange(table.deployment.scores.slots) % 2 == honest.arm, -0.5, 0.5)
+    while not replies:
+        (task,) = table.round_tasks()
+        share = table.user.help(task)
+        if left == SCORES_LEFT:
+            share = forge_share(table, task, how="shifted", shift=tip)
+        replies, left = table.server.receive(share), left - 1
+    assert table.user.read(replies[0]).arm != honest.arm
+    assert bob.read(table.finish((), user=bob)).arm == honest.arm
+    assert table.play(ARMS).arm == honest.arm
 
 
 def test_round_that_a_wrong_share_broke_may_be_asked_again() -> None:

@@ -72,7 +72,8 @@ def test_profile_plays_as_its_twin(name: str) -> None:
     request = REQUESTS[name]
     authority = authority_of(request, scheme="simulate")
     bandit = ReferenceBandit(request.settings(), authority=authority)
-    require_agreement(bandit, twin_of(authority), rounds=min(12, request.horizon))
+    rounds = sweep(12, long=40) if name == "cut" else min(12, request.horizon)
+    require_agreement(bandit, twin_of(authority), rounds=rounds)
 
 
 @pytest.mark.ckks
@@ -82,7 +83,8 @@ def test_profile_plays_as_its_twin_on_ckks(name: str) -> None:
     request = REQUESTS[name]
     authority = authority_of(request, scheme="ckks")
     bandit = ReferenceBandit(request.settings(), authority=authority)
-    require_agreement(bandit, twin_of(authority), rounds=4)
+    rounds = sweep(4, long=5) if name == "cut" else 4
+    require_agreement(bandit, twin_of(authority), rounds=rounds)
 
 
 @pytest.mark.ckks

@@ -26,7 +26,7 @@ from helba.service.store import connection
 HOST = "127.0.0.1"
 
 
-def run_authority(*, folder: str, port: int, server: str, horizon: int) -> None:
+def run_authority(*, folder: str, port: int, server: str, horizon: int, bonus: str) -> None:
     """Make the authority if there is none, and serve it to anybody."""
     from helba.service.authority.enroller import Enroller
     from helba.service.authority.run import ServerAddress, serve_authority
@@ -35,7 +35,7 @@ def run_authority(*, folder: str, port: int, server: str, horizon: int) -> None:
 
     home, words = Path(folder), os.environ["HELBA_PASSPHRASE"]
     if not (home / CURRENT).exists():
-        request = replace(TOY, horizon=horizon)
+        request = replace(TOY, horizon=horizon, bonus=bonus)
         deployment = deployment_of(request, scheme="ckks")
         create_authority(home, deployment, passphrase=words)
     enroller = Enroller(home, passphrase=words, open=True, allow_insecure=True)

@@ -39,7 +39,7 @@ VICTIMS = ("server", "authority", "evaluator", "reader")
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is served; `store` is the server's, a file unless told.
+    """What is served; `store` is the server's, a file unless told. With a root, rounds are cut.
 
     `busy_seconds` is how long a server on a ring without security waits for a store that is locked,
     and at most before it asks again; its own unless told.
@@ -47,6 +47,7 @@ class Setting:
 
     horizon: int = 5_000
     problem: str = "toy"
+    bonus: str = "quadratic"
     insecure: bool = False
     store: str | None = None
     busy_seconds: float | None = None
@@ -58,6 +59,8 @@ class Service:
     def __init__(self, folder: Path, *, setting: Setting) -> None:
         if setting.insecure and setting.problem != "toy":
             raise RunFailed("without security there is the toy problem only")
+        if setting.bonus != "quadratic" and not setting.insecure:
+            raise RunFailed("helba authority serve makes the quadratic bonus only")
         self.folder = folder
         self.setting = setting
         self.keys = folder / "keys"
@@ -124,6 +127,7 @@ class Service:
                 port=port,
                 server=self.urls["server"],
                 horizon=setting.horizon,
+                bonus=setting.bonus,
             )
         if setting.insecure:
             return _launch(

@@ -10,7 +10,7 @@ from tests.service.soak import crowding
 from tests.service.soak.crowding import describe_memory, run_crowd
 from tests.service.soak.killing import run_kills
 from tests.service.soak.service import VICTIMS, Setting
-from tests.sweep import sweep
+from tests.sweep import in_soak, sweep
 
 slow = pytest.mark.slow
 ckks = pytest.mark.ckks
@@ -18,8 +18,11 @@ ckks = pytest.mark.ckks
 
 @slow
 @ckks
-def test_kills_cost_no_acknowledged_reward_or_enrolment(tmp_path: Path) -> None:
-    setting = Setting(insecure=True)
+@pytest.mark.parametrize(
+    "bonus", [pytest.param("quadratic", id="whole"), in_soak("sqrt", id="cut")]
+)
+def test_kills_cost_no_acknowledged_reward_or_enrolment(tmp_path: Path, bonus: str) -> None:
+    setting = Setting(bonus=bonus, insecure=True)
     kills = sweep(4, long=8)  # each process once, or twice
     report = run_kills(tmp_path, setting=setting, count=kills, users=3, seed=5)
     assert report["faults"] == []
