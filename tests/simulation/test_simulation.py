@@ -18,7 +18,7 @@ from tests.simulation.scenario import Faults, Operation, Scenario, draw_scenario
 from tests.simulation.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
-SHORT = 300  # scenarios: a fifth of a minute
+SHORT = 200  # scenarios: ten seconds
 SOON = 1500  # scenarios within which a planted bug is found: half a minute
 
 
