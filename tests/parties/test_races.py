@@ -957,3 +957,20 @@ def test_tables_are_sent_again_once():
         assert world.status().abandoned == abandoned
     world.check_sums()
     assert set(world.helper.opener.state.verdicts.values()) == {2}
+
+
+def test_ask_beyond_the_queue_may_come_later_and_one_of_another_form_may_not(opener, monkeypatch):
+    monkeypatch.setattr("helba.server.asks.MOST_WAITING", 0)
+    world = make_world(opener)
+    member = world.users[0]
+    contexts = draw_contexts(np.random.default_rng(23), world.deployment.settings)
+    other = make_world("users" if opener == "authority" else "authority").users[0]
+    for user, later in ((member.user, True), (other.user, False)):
+        ask = sent(user.ask(contexts))
+        (envelope,) = world.handle(ask, sender=member.id)
+        assert (envelope.message.name, envelope.message.later) == (ask.name, later)
+    name = next(iter(member.user.state.rounds))
+    member.user.handle(Refusal(name=name, reason="full", later=True))
+    assert name in member.user.state.rounds
+    member.user.handle(Refusal(name=name, reason="wrong"))
+    assert member.user.state.rounds == {}

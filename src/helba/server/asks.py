@@ -41,11 +41,11 @@ class Asks:
 
     def take(self, ask: Ask, *, sender: bytes) -> None:
         """Put an ask in the queue, or refuse it."""
-        reason, full = self._find_fault(ask), len(self._waiting) >= MOST_WAITING
-        if reason or full:
-            reason = reason or "too many asks wait: try again later"
-            refusal = Refusal(name=ask.name, reason=reason, later=full)
-            self._transition.send(refusal, to=sender)
+        if reason := self._find_fault(ask):
+            self._transition.send(Refusal(name=ask.name, reason=reason), to=sender)
+        elif len(self._waiting) >= MOST_WAITING:
+            reason = "too many asks wait: try again later"
+            self._transition.send(Refusal(name=ask.name, reason=reason, later=True), to=sender)
         else:
             self._waiting.append((sender, ask))
 
